@@ -1,0 +1,97 @@
+package usage
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+)
+
+// Nano is an amount of US dollars in nano-dollars (10⁻⁹ US$). Money is never a
+// float in the ledger.
+type Nano int64
+
+// NullNano is an amount that may be unknown, which is not the same as zero.
+type NullNano struct {
+	Nano  Nano `cbor:"1,keyasint,omitempty"`
+	Valid bool `cbor:"2,keyasint,omitempty"`
+}
+
+// Some is a known amount.
+func Some(n Nano) NullNano { return NullNano{Nano: n, Valid: true} }
+
+// Ptr is nil for an unknown amount: the form that database drivers take.
+func (n NullNano) Ptr() *int64 {
+	if !n.Valid {
+		return nil
+	}
+	v := int64(n.Nano)
+	return &v
+}
+
+// NullNanoOf is the inverse of [NullNano.Ptr].
+func NullNanoOf(p *int64) NullNano {
+	if p == nil {
+		return NullNano{}
+	}
+	return Some(Nano(*p))
+}
+
+// String is the exact decimal in dollars without trailing zeros, such as
+// "0.054399".
+func (n Nano) String() string {
+	sign, u := "", uint64(n)
+	if n < 0 {
+		sign, u = "-", -uint64(n)
+	}
+	s := fmt.Sprintf("%s%d.%09d", sign, u/1e9, u%1e9)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// ErrAmount is wrapped by every error of [ParseDollars].
+var ErrAmount = errors.New("not an amount of dollars")
+
+// maxDollars keeps sums of amounts far inside 64 bits: a single call or
+// counter that claims more is a mistake.
+const maxDollars = 1_000_000_000
+
+// ParseDollars reads a decimal number of dollars, plain or scientific, and
+// rounds it half to even to the nano-dollar. Negative amounts, amounts over a
+// billion dollars and anything but a decimal number are refused.
+func ParseDollars(s string) (Nano, error) {
+	// big.Rat would also read fractions, hexadecimal and exponents that need
+	// gigabytes.
+	if len(s) == 0 || len(s) > 64 || strings.Trim(s, "0123456789.+-eE") != "" {
+		return 0, ErrAmount
+	}
+	if _, exp, ok := strings.Cut(strings.ToLower(s), "e"); ok && len(strings.Trim(exp, "+-")) > 2 {
+		return 0, fmt.Errorf("%w: exponent out of range", ErrAmount)
+	}
+	r, ok := new(big.Rat).SetString(s)
+	if !ok {
+		return 0, ErrAmount
+	}
+	if r.Sign() < 0 {
+		return 0, fmt.Errorf("%w: negative", ErrAmount)
+	}
+	if r.Cmp(big.NewRat(maxDollars, 1)) > 0 {
+		return 0, fmt.Errorf("%w: over %d dollars", ErrAmount, maxDollars)
+	}
+	return RoundNano(r.Mul(r, big.NewRat(1e9, 1))), nil
+}
+
+// RoundNano rounds an exact amount of nano-dollars half to even. The amount
+// must fit 63 bits.
+func RoundNano(r *big.Rat) Nano {
+	q, m := new(big.Int), new(big.Int)
+	q.DivMod(r.Num(), r.Denom(), m) // Euclidean: 0 ≤ m < denominator
+	switch m.Lsh(m, 1).Cmp(r.Denom()) {
+	case 1:
+		q.Add(q, big.NewInt(1))
+	case 0:
+		if q.Bit(0) == 1 {
+			q.Add(q, big.NewInt(1))
+		}
+	}
+	return Nano(q.Int64())
+}
