@@ -119,3 +119,8 @@ type Facts struct {
 
 // Len is the number of facts.
 func (f *Facts) Len() int { return len(f.Events) + len(f.Samples) + len(f.Links) + len(f.Ends) }
+
+// Key is the identity of everything that the link says.
+func (l *Link) Key() ID {
+	return Hash("link", l.Run, l.Pod, l.Task, l.Session, l.Issue, l.HandoffKey, l.Kind, l.Repo, l.Project, l.Effort)
+}

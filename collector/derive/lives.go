@@ -1,0 +1,172 @@
+package derive
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/szymonrychu/tatara-ledger/collector/usage"
+)
+
+// lives splits the samples of one run into the processes that sent them, each
+// in the order of its push counts. A run id is reused by a respawned pod, and
+// the old pod's last pushes may arrive after the new pod's first.
+//
+// Within one process the push count strictly rises and no counter falls, so
+// samples are taken by push count and each continues a life that fits. Where
+// several fit, an idle continuation (nothing but the push count moved) wins,
+// then the smallest cost: pushes that would have been lost in between
+// (logarithmic, an outage loses many at once) and samples of other lives that
+// arrived in between (one late push is likely, several are not). Where costs
+// tie, the earliest arrival decides. The result depends only on the set of
+// samples, never on the order in which they are given.
+//
+// Samples of wrappers that do not count pushes all have count 0; they continue
+// each other in the order of arrival as long as no counter falls.
+func lives(samples []usage.Sample) [][]usage.Sample {
+	order := byIdentity(samples)
+	slices.SortFunc(order, func(a, b usage.Sample) int {
+		return cmp.Or(a.Arrived.Compare(b.Arrived), slices.Compare(a.ID[:], b.ID[:]))
+	})
+	rank := make(map[usage.ID]int, len(order))
+	for i, s := range order {
+		rank[s.ID] = i
+	}
+	slices.SortStableFunc(order, func(a, b usage.Sample) int { return cmp.Compare(a.Pushes, b.Pushes) })
+
+	var out [][]usage.Sample
+	for _, s := range order {
+		best, bestCost := -1, math.Inf(1)
+		for i, life := range out {
+			last := &life[len(life)-1]
+			if !continues(last, &s) {
+				continue
+			}
+			if c := linkCost(last, &s, rank); c < bestCost {
+				best, bestCost = i, c
+			}
+		}
+		if best < 0 {
+			out = append(out, []usage.Sample{s})
+			continue
+		}
+		out[best] = append(out[best], s)
+	}
+	return out
+}
+
+// byIdentity keeps each identity once, with its earliest arrival.
+func byIdentity(samples []usage.Sample) []usage.Sample {
+	at := make(map[usage.ID]int, len(samples))
+	out := make([]usage.Sample, 0, len(samples))
+	for _, s := range samples {
+		i, seen := at[s.ID]
+		if !seen {
+			at[s.ID] = len(out)
+			out = append(out, s)
+			continue
+		}
+		if s.Arrived.Before(out[i].Arrived) {
+			out[i] = s
+		}
+	}
+	return out
+}
+
+// linkCost is how unlikely it is that next is the push after last.
+func linkCost(last, next *usage.Sample, rank map[usage.ID]int) float64 {
+	if next.Pushes == last.Pushes+1 && !moved(&last.Counters, &next.Counters) {
+		return -1
+	}
+	lost := 0.0
+	if gap := next.Pushes - last.Pushes; gap > 1 {
+		lost = math.Log2(float64(gap))
+	}
+	overtaken := rank[next.ID] - rank[last.ID] - 1
+	if overtaken < 0 {
+		// next arrived before last: out of order within one process, which
+		// needs two connections.
+		overtaken = -overtaken + 1
+	}
+	return lost + float64(overtaken)
+}
+
+// continues reports whether next can be a later snapshot of last's process.
+func continues(last, next *usage.Sample) bool {
+	if next.Pushes <= last.Pushes && next.Pushes != 0 {
+		return false
+	}
+	a, b := &last.Counters, &next.Counters
+	return covers(a.Tokens, b.Tokens, func(x, y *usage.TokenCounter) (bool, bool) {
+		return x.Labels == y.Labels, x.Input <= y.Input && x.Output <= y.Output &&
+			x.CacheRead <= y.CacheRead && x.CacheWrite <= y.CacheWrite
+	}) && covers(a.Costs, b.Costs, func(x, y *usage.CostCounter) (bool, bool) {
+		return x.Labels == y.Labels, x.Cost <= y.Cost
+	}) && covers(a.Turns, b.Turns, func(x, y *usage.TurnCounter) (bool, bool) {
+		return x.Result == y.Result, x.Count <= y.Count
+	}) && covers(a.Tools, b.Tools, func(x, y *usage.ToolCounter) (bool, bool) {
+		return x.Tool == y.Tool && x.Outcome == y.Outcome, x.Count <= y.Count
+	}) && a.Durations.Count <= b.Durations.Count && a.Durations.Sum <= b.Durations.Sum &&
+		bucketsRise(a.Durations, b.Durations)
+}
+
+// covers reports whether every series of a is in b with no lower value. Both
+// are sorted by their labels, so one walk suffices.
+func covers[T any](a, b []T, match func(x, y *T) (same, rises bool)) bool {
+	j := 0
+	for i := range a {
+		found := false
+		for ; j < len(b) && !found; j++ {
+			same, rises := match(&a[i], &b[j])
+			if same && !rises {
+				return false
+			}
+			found = same
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+func bucketsRise(a, b usage.DurationCounter) bool {
+	if !slices.Equal(a.Bounds, b.Bounds) {
+		return len(a.Bounds) == 0
+	}
+	for i := range a.Buckets {
+		if i >= len(b.Buckets) || a.Buckets[i] > b.Buckets[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// moved reports whether any counter differs.
+func moved(a, b *usage.Counters) bool {
+	return !slices.Equal(a.Tokens, b.Tokens) || !slices.Equal(a.Costs, b.Costs) ||
+		!slices.Equal(a.Turns, b.Turns) || !slices.Equal(a.Tools, b.Tools) ||
+		a.Durations.Count != b.Durations.Count || a.Durations.Sum != b.Durations.Sum
+}
+
+// inArrivalOrder is a copy of a life sorted by arrival: the order in which its
+// increases are booked.
+func inArrivalOrder(life []usage.Sample) []usage.Sample {
+	out := slices.Clone(life)
+	slices.SortStableFunc(out, func(a, b usage.Sample) int { return a.Arrived.Compare(b.Arrived) })
+	return out
+}
+
+// span is the first and the last arrival of any sample.
+func span(samples []usage.Sample) (first, last time.Time) {
+	for i, s := range samples {
+		if i == 0 || s.Arrived.Before(first) {
+			first = s.Arrived
+		}
+		if s.Arrived.After(last) {
+			last = s.Arrived
+		}
+	}
+	return first, last
+}

@@ -1,0 +1,89 @@
+package clickhouse
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/szymonrychu/tatara-ledger/collector/usage"
+)
+
+// maxPartitionsPerInsert bounds how many months one insert may touch: each
+// becomes a part of its own, and ClickHouse refuses a block over its limit for
+// ever (collector-contrib#43599).
+const maxPartitionsPerInsert = 64
+
+// column is one column of an insert: its name and how its values follow from
+// the rows. Whole columns go to the driver at once: an append per row costs
+// three times as much.
+type column[T any] struct {
+	name   string
+	values func(rows []T) any
+}
+
+// insert writes rows into table in one block.
+func insert[T any](ctx context.Context, s *Store, table string, columns []column[T], rows []T) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.name
+	}
+	batch, err := s.conn.PrepareBatch(ctx, "INSERT INTO "+table+" ("+strings.Join(names, ", ")+")")
+	if err != nil {
+		return fmt.Errorf("preparing an insert into %s: %w", table, err)
+	}
+	for i, c := range columns {
+		if err := batch.Column(i).Append(c.values(rows)); err != nil {
+			return fmt.Errorf("appending %s.%s: %w", table, c.name, err)
+		}
+	}
+	if err := batch.Send(); err != nil {
+		return fmt.Errorf("inserting into %s: %w", table, err)
+	}
+	return nil
+}
+
+// each maps a column's values row by row.
+func each[T, V any](name string, value func(*T) V) column[T] {
+	return column[T]{name, func(rows []T) any {
+		out := make([]V, len(rows))
+		for i := range rows {
+			out[i] = value(&rows[i])
+		}
+		return out
+	}}
+}
+
+// constant is a column with one value.
+func constant[T, V any](name string, v V) column[T] {
+	return each(name, func(*T) V { return v })
+}
+
+// money is a nullable column of nano-dollars; its values share one allocation.
+func money[T any](name string, value func(*T) usage.NullNano) column[T] {
+	return column[T]{name, func(rows []T) any {
+		backing, out := make([]int64, len(rows)), make([]*int64, len(rows))
+		for i := range rows {
+			if n := value(&rows[i]); n.Valid {
+				backing[i] = int64(n.Nano)
+				out[i] = &backing[i]
+			}
+		}
+		return out
+	}}
+}
+
+func id[T any](name string, value func(*T) usage.ID) column[T] {
+	return each(name, func(r *T) uuid.UUID { return uuid.UUID(value(r)) })
+}
+
+func flag(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}

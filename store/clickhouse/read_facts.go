@@ -1,0 +1,240 @@
+package clickhouse
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/google/uuid"
+
+	"github.com/szymonrychu/tatara-ledger/collector/usage"
+)
+
+// query runs a query and hands each row to scan; it owns the rows and checks
+// that they came whole.
+func (s *Store) query(ctx context.Context, what, sql string, args []any, scan func(driver.Rows) error) error {
+	rows, err := s.conn.Query(ctx, sql, args...)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", what, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return fmt.Errorf("reading %s: %w", what, err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("reading %s: %w", what, err)
+	}
+	return nil
+}
+
+// Samples returns the samples of the runs that have any, by run. A sample may
+// appear more than once.
+func (s *Store) Samples(ctx context.Context, runs []string) (map[string][]usage.Sample, error) {
+	out := map[string][]usage.Sample{}
+	if len(runs) == 0 {
+		return out, nil
+	}
+	const q = `SELECT run, id, pod, arrived, pushes, counters FROM samples WHERE run IN (@runs)`
+	err := s.query(ctx, "samples", q, []any{clickhouse.Named("runs", runs)}, func(rows driver.Rows) error {
+		var (
+			sample   usage.Sample
+			id       uuid.UUID
+			counters string
+		)
+		if err := rows.Scan(&sample.Run, &id, &sample.Pod, &sample.Arrived, &sample.Pushes, &counters); err != nil {
+			return err
+		}
+		sample.ID, sample.Arrived = usage.ID(id), sample.Arrived.UTC()
+		if err := json.Unmarshal([]byte(counters), &sample.Counters); err != nil {
+			return fmt.Errorf("decoding the counters of run %s: %w", sample.Run, err)
+		}
+		out[sample.Run] = append(out[sample.Run], sample)
+		return nil
+	})
+	return out, err
+}
+
+// Ends returns the announced exits of the runs, by run.
+func (s *Store) Ends(ctx context.Context, runs []string) (map[string][]usage.End, error) {
+	out := map[string][]usage.End{}
+	if len(runs) == 0 {
+		return out, nil
+	}
+	const q = `SELECT run, pod, arrived FROM ends WHERE run IN (@runs)`
+	err := s.query(ctx, "ends", q, []any{clickhouse.Named("runs", runs)}, func(rows driver.Rows) error {
+		var e usage.End
+		if err := rows.Scan(&e.Run, &e.Pod, &e.Arrived); err != nil {
+			return err
+		}
+		e.Arrived = e.Arrived.UTC()
+		out[e.Run] = append(out[e.Run], e)
+		return nil
+	})
+	return out, err
+}
+
+// Links returns every link ever given of the runs, and of the sessions.
+func (s *Store) Links(ctx context.Context, runs, sessions []string) ([]usage.Link, error) {
+	if len(runs) == 0 && len(sessions) == 0 {
+		return nil, nil
+	}
+	const q = `SELECT run, pod, task, session, issue, handoff_key, kind, repo, project, effort, arrived
+		FROM links WHERE run IN (@runs) OR (session != '' AND session IN (@sessions))`
+	var out []usage.Link
+	err := s.query(ctx, "links", q, named(runs, sessions), func(rows driver.Rows) error {
+		var l usage.Link
+		err := rows.Scan(&l.Run, &l.Pod, &l.Task, &l.Session, &l.Issue, &l.HandoffKey, &l.Kind, &l.Repo, &l.Project, &l.Effort, &l.Arrived)
+		l.Arrived = l.Arrived.UTC()
+		out = append(out, l)
+		return err
+	})
+	return out, err
+}
+
+// CalledModels returns the models of the posted calls that name the runs, and
+// of those that name only the sessions.
+func (s *Store) CalledModels(ctx context.Context, runs, sessions []string) (byRun, bySession map[string][]string, err error) {
+	byRun, bySession = map[string][]string{}, map[string][]string{}
+	if len(runs) == 0 {
+		return byRun, bySession, nil
+	}
+	const q = `SELECT DISTINCT run, if(run = '', session, ''), model FROM events
+		WHERE run IN (@runs) OR (run = '' AND session != '' AND session IN (@sessions))`
+	err = s.query(ctx, "called models", q, named(runs, sessions), func(rows driver.Rows) error {
+		var run, session, model string
+		if err := rows.Scan(&run, &session, &model); err != nil {
+			return err
+		}
+		if run != "" {
+			byRun[run] = append(byRun[run], model)
+		} else {
+			bySession[session] = append(bySession[session], model)
+		}
+		return nil
+	})
+	return byRun, bySession, err
+}
+
+// named binds runs and sessions; an empty list needs a member to be typed.
+func named(runs, sessions []string) []any {
+	none := func(s []string) []string {
+		if len(s) == 0 {
+			return []string{""}
+		}
+		return s
+	}
+	return []any{clickhouse.Named("runs", none(runs)), clickhouse.Named("sessions", none(sessions))}
+}
+
+const eventSelect = `SELECT id, content, source_id, feed, time, arrived, project, repo, kind, task, issue, run, session,
+	model, effort, agent, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cache_write_5m_tokens,
+	cache_write_1h_tokens, web_searches, speed, batch, inference_geo, reported_nano, duration_ms FROM events `
+
+// Conflicts returns every stored event that shares its id, but not its
+// content, with an event of the batch and arrived within window of now.
+func (s *Store) Conflicts(ctx context.Context, batch uint64, window time.Duration) ([]usage.Event, error) {
+	const where = `WHERE arrived > now() - toIntervalSecond(@window) AND id IN (
+		SELECT id FROM events
+		WHERE arrived > now() - toIntervalSecond(@window) AND id IN (SELECT id FROM events WHERE batch_id = @batch)
+		GROUP BY id HAVING uniqExact(content) > 1)`
+	var out []usage.Event
+	args := []any{clickhouse.Named("batch", batch), clickhouse.Named("window", int64(window.Seconds()))}
+	err := s.query(ctx, "conflicting events", eventSelect+where, args, func(rows driver.Rows) error {
+		e, err := scanEvent(rows)
+		out = append(out, e)
+		return err
+	})
+	return out, err
+}
+
+// Events hands the events that name the runs, or only the sessions, to use, in
+// portions, so that memory stays bounded. An event may appear more than once.
+func (s *Store) Events(ctx context.Context, runs, sessions []string, use func([]usage.Event) error) error {
+	if len(runs) == 0 && len(sessions) == 0 {
+		return nil
+	}
+	const where = `WHERE run IN (@runs) OR (run = '' AND session != '' AND session IN (@sessions))`
+	return s.eventPortions(ctx, where, named(runs, sessions), use)
+}
+
+// EventsBetween is like [Store.Events] for a range of event times.
+func (s *Store) EventsBetween(ctx context.Context, from, to time.Time, use func([]usage.Event) error) error {
+	const where = `WHERE time >= @from AND time < @to ORDER BY id`
+	return s.eventPortions(ctx, where, []any{clickhouse.Named("from", from), clickhouse.Named("to", to)}, use)
+}
+
+// portion is how many events are held at once: about 20 MB.
+const portion = 50_000
+
+func (s *Store) eventPortions(ctx context.Context, where string, args []any, use func([]usage.Event) error) error {
+	var held []usage.Event
+	err := s.query(ctx, "events", eventSelect+where, args, func(rows driver.Rows) error {
+		e, err := scanEvent(rows)
+		if err != nil {
+			return err
+		}
+		if held = append(held, e); len(held) < portion {
+			return nil
+		}
+		err = use(held)
+		held = nil
+		return err
+	})
+	if err != nil || len(held) == 0 {
+		return err
+	}
+	return use(held)
+}
+
+func scanEvent(rows driver.Rows) (usage.Event, error) {
+	var (
+		e           usage.Event
+		id, content uuid.UUID
+		feed        string
+		reported    *int64
+		durationMS  uint64
+	)
+	l, t := &e.Labels, &e.Tokens
+	err := rows.Scan(&id, &content, &e.SourceID, &feed, &e.Time, &e.Arrived,
+		&l.Project, &l.Repo, &l.Kind, &l.Task, &l.Issue, &l.Run, &l.Session, &l.Model, &l.Effort, &l.Agent,
+		&t.Input, &t.Output, &t.CacheRead, &t.CacheWrite, &t.CacheWrite5m, &t.CacheWrite1h,
+		&e.WebSearches, &e.Speed, &e.Batch, &e.InferenceGeo, &reported, &durationMS)
+	e.ID, e.Content, e.Feed = usage.ID(id), usage.ID(content), usage.Feed(feed)
+	e.Time, e.Arrived = e.Time.UTC(), e.Arrived.UTC()
+	e.Reported = usage.NullNanoOf(reported)
+	e.Duration = time.Duration(durationMS) * time.Millisecond
+	return e, err
+}
+
+// Fingerprints digests, per run, every fact that the derivation of the run's
+// pushes depends on. Equal fingerprints before reading and after writing mean
+// that no fact came in between.
+func (s *Store) Fingerprints(ctx context.Context, runs, sessions []string) (map[string]uint64, error) {
+	out := map[string]uint64{}
+	if len(runs) == 0 {
+		return out, nil
+	}
+	const q = `SELECT run, sum(h) FROM (
+			SELECT run, cityHash64(id, min(arrived)) AS h FROM samples WHERE run IN (@runs) GROUP BY run, id
+			UNION ALL SELECT DISTINCT run, cityHash64('end', arrived) FROM ends WHERE run IN (@runs)
+			UNION ALL SELECT DISTINCT run, cityHash64('link', * EXCEPT run) FROM links WHERE run IN (@runs)
+			UNION ALL SELECT DISTINCT run, cityHash64('model', model) FROM events WHERE run IN (@runs)
+			UNION ALL SELECT DISTINCT 'session ' || session, cityHash64('model', model) FROM events
+				WHERE run = '' AND session != '' AND session IN (@sessions)
+		) GROUP BY run`
+	err := s.query(ctx, "fingerprints", q, named(runs, sessions), func(rows driver.Rows) error {
+		var (
+			run string
+			sum uint64
+		)
+		err := rows.Scan(&run, &sum)
+		out[run] = sum
+		return err
+	})
+	return out, err
+}
