@@ -1,0 +1,450 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestStart(t *testing.T) {
+	cfg := testConfig(t)
+	r := start(t, cfg)
+	if got := queryInt(t, r.Postgres().DSN(), `SELECT 42`); got != 42 {
+		t.Errorf("got %d", got)
+	}
+	settings := queryInt(t, r.Postgres().DSN(), `
+		SELECT count(*) FROM pg_settings WHERE (name, setting) IN (
+			('data_checksums', 'on'), ('server_encoding', 'UTF8'), ('password_encryption', 'scram-sha-256'),
+			('listen_addresses', '127.0.0.1'), ('unix_socket_directories', ''), ('TimeZone', 'UTC'))`)
+	if settings != 6 {
+		t.Errorf("%d of 6 settings are as intended", settings)
+	}
+	if post(t, r.ClickHouse(), "row") != http.StatusOK {
+		t.Error("the account of the service may not write")
+	}
+	if post(t, r.GrafanaAccount(), "row") != http.StatusOK {
+		t.Error("the child does not know the account of Grafana")
+	}
+	wrong := r.ClickHouse()
+	wrong.Password = NewSecret("wrong")
+	if got := post(t, wrong, "row"); got != http.StatusUnauthorized {
+		t.Errorf("wrong password: status %d", got)
+	}
+	first := []string{r.Postgres().DSN(), r.ClickHouse().Addr, r.ClickHouse().Password.Reveal(), r.GrafanaAccount().Password.Reveal()}
+	checkModes(t, cfg.DataDir)
+	checkUsers(t, r.pids())
+
+	begin := time.Now()
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("stopping took %s", took)
+	}
+	if left := processesNaming(t, cfg.DataDir); len(left) > 0 {
+		t.Errorf("left running: %q", left)
+	}
+
+	r = start(t, cfg)
+	second := []string{r.Postgres().DSN(), r.ClickHouse().Addr, r.ClickHouse().Password.Reveal(), r.GrafanaAccount().Password.Reveal()}
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Errorf("addresses and passwords changed over a restart:\n%s", diff)
+	}
+}
+
+func checkModes(t *testing.T, dir string) {
+	t.Helper()
+	passable := os.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		passable = 0o711
+	}
+	for path, want := range map[string]os.FileMode{
+		"": passable, "secrets": passable, "ports": 0o700, "postgres": 0o700, "clickhouse": 0o700,
+		"lock": 0o600, "secrets/postgres": 0o600, "secrets/clickhouse": 0o600, "secrets/clickhouse-grafana": 0o600,
+	} {
+		mode, uid := modeOf(t, filepath.Join(dir, path))
+		if mode != want {
+			t.Errorf("%s has mode %o instead of %o", path, mode, want)
+		}
+		ofEngines := strings.HasPrefix(path, "secrets/clickhouse") || path == "postgres" || path == "clickhouse"
+		if (uid != os.Geteuid()) != (os.Geteuid() == 0 && ofEngines) {
+			t.Errorf("%s belongs to user %d", path, uid)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "secrets", ".initdb")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a copy of the password stays: %v", err)
+	}
+}
+
+// checkUsers: no engine runs as root.
+func checkUsers(t *testing.T, pids map[string]int) {
+	t.Helper()
+	needLinux(t)
+	for name, pid := range pids {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(status), "\nUid:\t0\t") || !strings.Contains(string(status), "\nUid:\t") {
+			t.Errorf("%s runs as root", name)
+		}
+	}
+}
+
+func post(t *testing.T, to ClickHouseAddress, body string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+to.Addr+"/", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth(to.User, to.Password.Reveal())
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+func TestChildKilled(t *testing.T) {
+	cfg := testConfig(t)
+	r := start(t, cfg)
+	dsn := r.Postgres().DSN()
+	execute(t, dsn, `CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)`)
+	if post(t, r.ClickHouse(), "kept") != http.StatusOK {
+		t.Fatal("ClickHouse does not take a row")
+	}
+	for _, c := range r.children {
+		before := c.current().pid
+		if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, c.name+" is started again", func() bool { return c.up.Load() && c.current().pid != before })
+	}
+	if got := queryInt(t, dsn, `SELECT n FROM kept`); got != 7 {
+		t.Errorf("got %d", got)
+	}
+	rows, err := os.ReadFile(filepath.Join(cfg.DataDir, "clickhouse", "rows"))
+	if err != nil || !strings.Contains(string(rows), "kept\n") {
+		t.Errorf("rows of ClickHouse: %q, %v", rows, err)
+	}
+	for name, n := range r.Restarts() {
+		if n < 1 {
+			t.Errorf("%s: %d restarts", name, n)
+		}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(r.Engines)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int)
+	for _, family := range families {
+		got[family.GetName()] = len(family.GetMetric())
+	}
+	want := map[string]int{"tatara_ledger_engine_restarts_total": 2, "tatara_ledger_engine_up": 2}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics:\n%s", diff)
+	}
+}
+
+func TestParentKilled(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	cfg := testConfig(t)
+	cmd, rep := parent(t, cfg)
+	execute(t, rep.DSN, `CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)`)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+
+	// At once: the old engines may still be ending.
+	begin := time.Now()
+	r := start(t, cfg)
+	t.Logf("started %s after the parent was killed", time.Since(begin).Round(time.Millisecond))
+	if got := queryInt(t, r.Postgres().DSN(), `SELECT n FROM kept`); got != 7 {
+		t.Errorf("got %d", got)
+	}
+	if r.Postgres().DSN() != rep.DSN || r.ClickHouse().Addr != rep.ClickHouse {
+		t.Error("another address after the restart")
+	}
+	for name, pid := range rep.PIDs {
+		if len(commandLine(pid)) > 0 {
+			t.Errorf("%s of the killed parent still runs", name)
+		}
+	}
+}
+
+func TestParentKilledLeavesNothing(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	cfg := testConfig(t)
+	cmd, rep := parent(t, cfg)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	eventually(t, "every process is gone", func() bool {
+		for _, pid := range rep.PIDs {
+			if len(commandLine(pid)) > 0 {
+				return false
+			}
+		}
+		return len(processesNaming(t, cfg.DataDir)) == 0
+	})
+}
+
+func TestParentTerminated(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	cfg := testConfig(t)
+	cmd, _ := parent(t, cfg)
+	begin := time.Now()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the parent ended with %v", err)
+	}
+	t.Logf("stopped within %s", time.Since(begin).Round(time.Millisecond))
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("stopping took %s", took)
+	}
+	if left := processesNaming(t, cfg.DataDir); len(left) > 0 {
+		t.Errorf("left running: %q", left)
+	}
+	if _, err := os.Stat(filepath.Join(cfg.DataDir, "postgres", "postmaster.pid")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Postgres was not stopped in order: %v", err)
+	}
+}
+
+// The engine of an earlier life that did not end with it, as on a system without
+// a parent-death signal.
+func TestEngineLeftOver(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	cfg := testConfig(t)
+	cfg.ClickHouse.Disabled = true
+	libs, err := Locate(cfg.EnginesDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := openFolder(cfg.DataDir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := newPostgres(t.Context(), cfg, f, libs, testLog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := p.child(cfg)
+	if err := c.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.close() // and nobody stops the child
+	r := start(t, cfg)
+	if !c.current().wait(time.Second) {
+		t.Error("two servers on the same data")
+	}
+	if got := queryInt(t, r.Postgres().DSN(), `SELECT 1`); got != 1 {
+		t.Errorf("got %d", got)
+	}
+}
+
+// After the restart of a container the old pid often belongs to a stranger.
+func TestStrangerHasPID(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t)
+	cfg.ClickHouse.Disabled = true
+	r := start(t, cfg)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	stranger := exec.Command("sleep", "60")
+	stranger.SysProcAttr = &syscall.SysProcAttr{}
+	if _, uid := modeOf(t, filepath.Join(cfg.DataDir, "postgres")); os.Geteuid() == 0 {
+		stranger.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
+	}
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stranger.Process.Kill(); _ = stranger.Wait() }()
+	pid := strconv.Itoa(stranger.Process.Pid) + "\n"
+	for _, path := range []string{"postgres/postmaster.pid", "clickhouse.pid"} {
+		if err := os.WriteFile(filepath.Join(cfg.DataDir, path), []byte(pid), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.ClickHouse.Disabled = false
+	r = start(t, cfg)
+	if got := queryInt(t, r.Postgres().DSN(), `SELECT 1`); got != 1 {
+		t.Errorf("got %d", got)
+	}
+	if len(commandLine(stranger.Process.Pid)) == 0 {
+		t.Error("the stranger was ended")
+	}
+}
+
+func TestSecondInstance(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t)
+	cfg.ClickHouse.Disabled = true
+	start(t, cfg)
+	_, err := Start(t.Context(), cfg, testLog(t))
+	if !errors.Is(err, ErrInUse) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{"pid " + strconv.Itoa(os.Getpid()), cfg.DataDir, "--data-dir"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not name %q", err, want)
+		}
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() }) // after the parallel subtests
+	port := taken.Addr().(*net.TCPAddr).Port
+
+	tests := map[string]struct {
+		change func(*testing.T, *Config)
+		want   []string
+	}{
+		"ClickHouse's port is taken": {
+			func(_ *testing.T, c *Config) { c.ClickHouse.Port = port },
+			[]string{strconv.Itoa(port), "--clickhouse-port"},
+		},
+		"Postgres's port is taken": {
+			func(_ *testing.T, c *Config) { c.Postgres.Port = port },
+			[]string{strconv.Itoa(port), "--postgres-port"},
+		},
+		"ClickHouse dies": {
+			func(_ *testing.T, c *Config) { c.ClickHouse.Library = sibling(c.ClickHouse.Library, "broken.so") },
+			[]string{"starting clickhouse", "exit status 1", "no such engine"},
+		},
+		"ClickHouse never answers": {
+			func(_ *testing.T, c *Config) {
+				c.ClickHouse.Library = sibling(c.ClickHouse.Library, "silent.so")
+				c.StartTimeout = 3 * time.Second
+			},
+			[]string{"starting clickhouse", "not ready within 3s", "component=clickhouse"},
+		},
+		"the library is not there": {
+			func(_ *testing.T, c *Config) { c.ClickHouse.Library += ".gone" },
+			[]string{"--clickhouse-library", "libchdb.so.gone"},
+		},
+		"not installed": {
+			func(t *testing.T, c *Config) { c.EnginesDir = t.TempDir() },
+			[]string{"tatara-ledger engines install"},
+		},
+		"the data are of another version": {
+			func(t *testing.T, c *Config) { write(t, filepath.Join(c.DataDir, "postgres", "PG_VERSION"), "12\n") },
+			[]string{"version 12", "version 18", "--data-dir"},
+		},
+		"the password of the data is lost": {
+			func(t *testing.T, c *Config) { write(t, filepath.Join(c.DataDir, "postgres", "PG_VERSION"), "18\n") },
+			[]string{"password", "missing", "secrets/postgres"},
+		},
+		"the folder holds something else": {
+			func(t *testing.T, c *Config) { write(t, filepath.Join(c.DataDir, "postgres", "photo.jpg"), "") },
+			[]string{"neither empty nor Postgres data"},
+		},
+		"the configuration is wrong": {
+			func(_ *testing.T, c *Config) { c.Postgres.Port = -1; c.StopTimeout = 0 },
+			[]string{"--postgres-port", "stop timeout"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := testConfig(t)
+			libraries := temporary(t)
+			for _, name := range []string{"libchdb.so", "silent.so", "broken.so"} {
+				write(t, filepath.Join(libraries, name), "")
+			}
+			cfg.ClickHouse.Library = filepath.Join(libraries, "libchdb.so")
+			tt.change(t, &cfg)
+			r, err := Start(t.Context(), cfg, testLog(t))
+			if err == nil {
+				_ = r.Close()
+				t.Fatal("started")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not contain %q", err, want)
+				}
+			}
+			if left := processesNaming(t, cfg.DataDir); len(left) > 0 {
+				t.Errorf("left running: %q", left)
+			}
+		})
+	}
+}
+
+func sibling(path, name string) string { return filepath.Join(filepath.Dir(path), name) }
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := makeFolder(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A user without privileges has no account to change to, and needs none.
+func TestUnprivilegedCaller(t *testing.T) {
+	needLinux(t)
+	if os.Geteuid() != 0 {
+		t.Skip("every other test runs unprivileged already")
+	}
+	testConfig(t) // installs
+	account, err := lookupAccount("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^(TestStart|TestChildKilled|TestSecondInstance)$", "-test.count=1", "-test.v")
+	cmd.Env = append(os.Environ(), "TATARA_LEDGER_ENGINES_DIR="+enginesDir(), "HOME=/nonexistent")
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: account.credential()}
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Contains(string(out), "SKIP") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func TestNothingToStart(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.DataDir = filepath.Join(t.TempDir(), "data")
+	cfg.ClickHouse.Disabled, cfg.Postgres.Disabled = true, true
+	r := start(t, cfg)
+	if r.Postgres() != (PostgresAddress{}) || r.ClickHouse() != (ClickHouseAddress{}) {
+		t.Error("addresses of engines that do not run")
+	}
+	if _, err := os.Stat(cfg.DataDir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the data folder was touched: %v", err)
+	}
+}
