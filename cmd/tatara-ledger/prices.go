@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/tw"
 	"github.com/spf13/cobra"
 
 	"github.com/szymonrychu/tatara-ledger/collector/pricing"
@@ -151,7 +152,7 @@ func writePriceCSV(w io.Writer, rows []pricing.Row) error {
 
 // writePriceTable leaves out what is the same everywhere or of use to programs.
 func writePriceTable(w io.Writer, rows []pricing.Row) error {
-	table := tablewriter.NewWriter(w)
+	table := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off)) // it would write "5m" as "5 M"
 	table.Header("model", "from", "prompt >", "in", "out", "write 5m", "write 1h", "read", "batch", "us", "fast", "search/1000")
 	for _, r := range rows {
 		from, above := "", ""
@@ -240,7 +241,7 @@ func (f *priceFlags) explain(w io.Writer, u pricing.Usage) error {
 			return fmt.Errorf("%d tokens are more than any call has: at most %d", n, uint64(usage.MaxTokens))
 		}
 	}
-	u.Time = time.Now()
+	u.Time = time.Now().Truncate(time.Second)
 	if f.at != "" {
 		at, err := pricing.ParseTime(f.at)
 		if err != nil {
