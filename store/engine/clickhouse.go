@@ -36,7 +36,8 @@ type ClickHouseAddress struct {
 
 // ClickHouseChild is what the child process is told on its command line: the
 // flags of `tatara-ledger engines clickhouse`. It must answer GET /ping once it
-// serves, and stop in order on SIGTERM.
+// serves, and stop in order on SIGTERM, or when its standard input ends because
+// the parent is gone.
 type ClickHouseChild struct {
 	Library             string // path of libchdb
 	Path                string // data folder
@@ -45,7 +46,9 @@ type ClickHouseChild struct {
 	PasswordFile        string
 	GrafanaUser         string // may read what is published
 	GrafanaPasswordFile string
-	Database            string // the default one
+	Database            string // the default one; created by the parent
+	// DrainTimeout is how long running queries may finish during a stop.
+	DrainTimeout time.Duration
 }
 
 // Flags registers the flags that Arguments writes.
@@ -58,6 +61,7 @@ func (c *ClickHouseChild) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.GrafanaUser, "grafana-user", c.GrafanaUser, "user who may read what is published")
 	fs.StringVar(&c.GrafanaPasswordFile, "grafana-password-file", c.GrafanaPasswordFile, "file with that user's password")
 	fs.StringVar(&c.Database, "database", c.Database, "database of a request that names none")
+	fs.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long running queries may finish during a stop")
 }
 
 // Arguments returns the command line, without the name of the program.
@@ -103,6 +107,8 @@ func newClickHouse(ctx context.Context, cfg Config, f *folder, libs Libraries, l
 		GrafanaUser:         grafanaUser,
 		GrafanaPasswordFile: f.join("secrets", "clickhouse-grafana"),
 		Database:            clickHouseDatabase,
+		// The rest of the time is the engine's, to put its data in order.
+		DrainTimeout: cfg.StopTimeout * 2 / 3,
 	}
 	password, err := secretFile(c.args.PasswordFile, f.account)
 	if err != nil {
@@ -181,6 +187,7 @@ func (c *clickHouse) prepare(ctx context.Context) (command, error) {
 		// What was acknowledged is durable without a farewell, and a process
 		// that is killed cannot linger.
 		onParentDeath: syscall.SIGKILL,
+		leash:         true,
 		account:       c.folder.account,
 	}, nil
 }

@@ -55,6 +55,8 @@ func testConfig(t *testing.T) Config {
 	cfg.EnginesDir = enginesDir()
 	cfg.DataDir = filepath.Join(temporary(t), "data")
 	cfg.ClickHouse.Port = 0
+	cfg.ClickHouse.Library = filepath.Join(filepath.Dir(cfg.DataDir), fakeLibrary)
+	write(t, cfg.ClickHouse.Library, "")
 	cfg.StartTimeout = time.Minute
 	return cfg
 }

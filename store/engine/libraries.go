@@ -32,8 +32,12 @@ func (s set) locate() (Libraries, error) {
 	if libs.ClickHouseVersion, err = packageVersion(chdb); err != nil {
 		return Libraries{}, err
 	}
-	if libs.ClickHouseVersion != "" {
-		libs.ClickHouse = filepath.Join(chdb, "libchdb.so") // on a Mac too
+	// Two names, because packages for the Mac have had either.
+	for _, name := range []string{"libchdb.dylib", "libchdb.so"} {
+		path := filepath.Join(chdb, name)
+		if _, err := os.Stat(path); err == nil {
+			libs.ClickHouse = path
+		}
 	}
 	postgres := postgresPackage(s.path)
 	if libs.PostgresVersion, err = packageVersion(postgres); err != nil {

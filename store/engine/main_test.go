@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"github.com/szymonrychu/tatara-ledger/store/engine/bridge"
 	"go.uber.org/goleak"
 )
 
@@ -26,7 +27,7 @@ const parentEnv = "ENGINE_TEST_PARENT"
 // the ClickHouse child.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "engines" && os.Args[2] == "clickhouse" {
-		exit(fakeClickHouse(os.Args[3:]))
+		exit(clickHouseChild(os.Args[3:]))
 	}
 	if config := os.Getenv(parentEnv); config != "" {
 		exit(fakeParent(config))
@@ -42,15 +43,49 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// fakeClickHouse speaks as much HTTP as the lifecycle needs. Rows are lines in a
-// file of the data folder.
-func fakeClickHouse(args []string) error {
+// fakeLibrary is the name of a libchdb that makes the child a fake. It is much
+// quicker than the real one, which has a test of its own.
+const fakeLibrary = "fake.so"
+
+func clickHouseChild(args []string) error {
 	var c ClickHouseChild
 	fs := pflag.NewFlagSet("clickhouse", pflag.ContinueOnError)
 	c.Flags(fs)
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
+	if filepath.Base(c.Library) == "libchdb.so" {
+		return realClickHouse(c)
+	}
+	return fakeClickHouse(c)
+}
+
+func realClickHouse(c ClickHouseChild) error {
+	password, err := readSecret(c.PasswordFile)
+	if err != nil {
+		return err
+	}
+	grafana, err := readSecret(c.GrafanaPasswordFile)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return bridge.Run(ctx, bridge.Config{
+		LibraryPath:  c.Library,
+		DataPath:     c.Path,
+		Address:      c.Listen,
+		Owner:        bridge.Account{Name: c.User, Password: password.Reveal()},
+		Restricted:   bridge.Account{Name: c.GrafanaUser, Password: grafana.Reveal()},
+		DrainTimeout: c.DrainTimeout,
+		Until:        os.Stdin,
+		Log:          slog.New(slog.NewJSONHandler(os.Stderr, nil)),
+	})
+}
+
+// fakeClickHouse speaks as much HTTP as the lifecycle needs. Rows are lines in a
+// file of the data folder.
+func fakeClickHouse(c ClickHouseChild) error {
 	if strings.Contains(c.Library, "broken") {
 		return fmt.Errorf("loading %s: no such engine", c.Library)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -22,6 +23,9 @@ type command struct {
 	// onParentDeath is what the kernel sends the child when we die, however we
 	// die. Linux only.
 	onParentDeath syscall.Signal
+	// leash gives the child a standard input that ends when we do: the portable
+	// way to tell, for a child that watches it.
+	leash bool
 }
 
 // step is one step of stopping a process: a signal, and how long to wait for it
@@ -58,6 +62,10 @@ func startProcess(c command, output *relay) (*process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c.account.credential()}
 	signalOnParentDeath(cmd.SysProcAttr, c.onParentDeath)
 
+	leash, err := tie(cmd, c.leash)
+	if err != nil {
+		return nil, err
+	}
 	p := &process{output: output, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
@@ -65,6 +73,7 @@ func startProcess(c command, output *relay) (*process, error) {
 		// the child ends, not the process: this thread must live as long as the
 		// child. It is never unlocked, so it ends with the goroutine.
 		runtime.LockOSThread()
+		defer leash()
 		if err := cmd.Start(); err != nil {
 			started <- c.account.explainStart(err)
 			return
@@ -80,6 +89,20 @@ func startProcess(c command, output *relay) (*process, error) {
 	p.pid, p.started = cmd.Process.Pid, time.Now()
 	p.signal = func(s syscall.Signal) error { return cmd.Process.Signal(s) }
 	return p, nil
+}
+
+// tie gives cmd a standard input that stays open until the returned function is
+// called, or this process is gone.
+func tie(cmd *exec.Cmd, wanted bool) (untie func(), err error) {
+	if !wanted {
+		return func() {}, nil
+	}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("making a pipe for the child: %w", err)
+	}
+	cmd.Stdin = theirs
+	return func() { _ = theirs.Close(); _ = ours.Close() }, nil
 }
 
 // stop goes through the steps until the process is gone.

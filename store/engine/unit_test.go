@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
@@ -67,7 +68,7 @@ func TestClickHouseChildRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := ClickHouseChild{
 		Library: "/l i b", Path: "/p=1", Listen: "127.0.0.1:8123", User: "u", PasswordFile: "/a",
-		GrafanaUser: "g", GrafanaPasswordFile: "--b", Database: "d",
+		GrafanaUser: "g", GrafanaPasswordFile: "--b", Database: "d", DrainTimeout: 3 * time.Second,
 	}
 	args := want.Arguments()
 	if diff := cmp.Diff([]string{"engines", "clickhouse"}, args[:2]); diff != "" {
