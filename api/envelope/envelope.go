@@ -1,0 +1,67 @@
+// Package envelope is the form of every answer of the HTTP API: JSON, and for
+// errors one envelope, so that a client reads them all the same way. It
+// imports nothing of this module.
+package envelope
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Error is an error that a client may see. Internal detail is logged, never
+// sent.
+type Error struct {
+	Status  int           `json:"-"`
+	Message string        `json:"error"`
+	Field   string        `json:"field,omitempty"` // the field at fault
+	Hint    string        `json:"hint,omitempty"`  // the remedy
+	Retry   time.Duration `json:"-"`               // for Retry-After; zero: none
+
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// Error is the message.
+func (e *Error) Error() string {
+	if e.Field != "" {
+		return e.Field + ": " + e.Message
+	}
+	return e.Message
+}
+
+// BadField is a 400 that names the field and the remedy.
+func BadField(field, message, hint string) *Error {
+	return &Error{Status: http.StatusBadRequest, Message: message, Field: field, Hint: hint}
+}
+
+// RequestIDHeader joins a request to its logs, in and out.
+const RequestIDHeader = "X-Request-Id"
+
+// Fail answers with err. An error that is no [Error] is answered as a 500
+// without its text. It returns the status.
+func Fail(w http.ResponseWriter, err error) int {
+	out := Error{Status: http.StatusInternalServerError, Message: "internal error"}
+	var e *Error
+	if errors.As(err, &e) {
+		out = *e
+	}
+	out.RequestID = w.Header().Get(RequestIDHeader)
+	if out.Retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(out.Retry.Round(time.Second).Seconds())))
+	}
+	return JSON(w, out.Status, out)
+}
+
+// JSON answers with v and returns the status. A client that is gone is no
+// error of ours.
+func JSON(w http.ResponseWriter, status int, v any) int {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v)
+	return status
+}

@@ -1,0 +1,279 @@
+package collector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/szymonrychu/tatara-ledger/collector/derive"
+	"github.com/szymonrychu/tatara-ledger/collector/journal"
+	"github.com/szymonrychu/tatara-ledger/collector/usage"
+)
+
+// Source is the journal as the writer sees it.
+type Source interface {
+	Next(ctx context.Context) (journal.Batch, error)
+	Commit(p journal.Position) error
+}
+
+// Writer drains the journal into the ledger: facts first, then the charges
+// that follow from them. One goroutine owns it, in Run.
+type Writer struct {
+	cfg     Config
+	source  Source
+	codec   *Codec
+	ledger  Ledger
+	deriver *derive.Deriver
+	aside   *Aside
+	log     *slog.Logger
+	metrics *metrics
+}
+
+// NewWriter returns a writer; Run starts it. Records that the ledger refuses
+// go to aside.
+func NewWriter(cfg Config, source Source, codec *Codec, ledger Ledger, deriver *derive.Deriver, aside *Aside, log *slog.Logger, reg prometheus.Registerer) *Writer {
+	return &Writer{
+		cfg: cfg, source: source, codec: codec, ledger: ledger, deriver: deriver, aside: aside,
+		log: log.With("component", "writer"), metrics: newMetrics(reg),
+	}
+}
+
+// Run drains the journal until ctx ends. A batch that is being written when
+// ctx ends is finished within the attempt's timeout: whatever is not stays in
+// the journal.
+func (w *Writer) Run(ctx context.Context) error {
+	for {
+		b, err := w.collect(ctx)
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
+				return nil
+			}
+			return fmt.Errorf("reading the journal: %w", err)
+		}
+		if err := w.writeUntilDone(ctx, b); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// batch are the decoded records of a stretch of the journal.
+type batch struct {
+	records []record
+	last    journal.Position
+	oldest  time.Time
+}
+
+// record is one record of the journal.
+type record struct {
+	raw   []byte
+	facts usage.Facts
+}
+
+// collect reads the journal until the batch is full or has waited long enough
+// for more.
+func (w *Writer) collect(ctx context.Context) (batch, error) {
+	var (
+		b            batch
+		facts, bytes int
+	)
+	wait := ctx
+	for facts < w.cfg.BatchFacts && bytes < w.cfg.BatchBytes {
+		next, err := w.source.Next(wait)
+		if err != nil {
+			if len(b.records) > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+				return b, nil
+			}
+			return b, err
+		}
+		if b.oldest.IsZero() {
+			b.oldest = next.Oldest
+			var cancel context.CancelFunc
+			wait, cancel = context.WithTimeout(ctx, w.cfg.Linger)
+			defer cancel()
+		}
+		for _, raw := range next.Records {
+			r := record{raw: raw}
+			if err := w.codec.Decode(raw, &r.facts); err != nil {
+				w.setAside(raw, "undecodable", err)
+				continue
+			}
+			b.records = append(b.records, r)
+			facts, bytes = facts+r.facts.Len(), bytes+len(raw)
+		}
+		b.last = next.Last
+	}
+	return b, nil
+}
+
+// writeUntilDone writes a batch, as often as it takes, and commits it. It
+// returns an error only if ctx ended or the journal failed.
+func (w *Writer) writeUntilDone(ctx context.Context, b batch) error {
+	start := time.Now()
+	if err := w.writeRecords(ctx, b.records); err != nil {
+		return err
+	}
+	if err := w.source.Commit(b.last); err != nil {
+		return fmt.Errorf("committing the journal: %w", err)
+	}
+	w.metrics.batches.Inc()
+	w.metrics.duration.Observe(time.Since(start).Seconds())
+	w.metrics.lag.Observe(time.Since(b.oldest).Seconds())
+	return nil
+}
+
+// writeRecords writes records together. If the ledger refuses them for what
+// they are, not for its state, they are split until the one that is refused
+// stands alone and can be set aside: one bad record must not stop the rest.
+func (w *Writer) writeRecords(ctx context.Context, records []record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	facts := merge(records)
+	err := w.retry(ctx, facts)
+	if err == nil {
+		w.count(facts)
+		return nil
+	}
+	if !isRefusal(err) {
+		return err
+	}
+	if len(records) == 1 {
+		w.setAside(records[0].raw, "refused", err)
+		return nil
+	}
+	half := len(records) / 2
+	if err := w.writeRecords(ctx, records[:half]); err != nil {
+		return err
+	}
+	return w.writeRecords(ctx, records[half:])
+}
+
+// retry repeats the identical batch until it is written or refused.
+func (w *Writer) retry(ctx context.Context, f *usage.Facts) error {
+	policy := backoff.NewExponentialBackOff()
+	policy.InitialInterval, policy.MaxInterval = 100*time.Millisecond, w.cfg.RetryMax
+	failing := time.Time{}
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := w.attempt(ctx, f)
+		switch {
+		case err == nil:
+			w.metrics.attempts.WithLabelValues("written").Inc()
+			if !failing.IsZero() {
+				w.log.Info("ledger takes facts again", "away_seconds", time.Since(failing).Seconds())
+			}
+		case isRefusal(err):
+			w.metrics.attempts.WithLabelValues("refused").Inc()
+			err = backoff.Permanent(err)
+		default:
+			w.metrics.attempts.WithLabelValues("failed").Inc()
+			if failing.IsZero() {
+				failing = time.Now()
+				w.log.Warn("ledger does not take facts; they stay in the journal", "facts", f.Len(), "error", err)
+			}
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(policy), backoff.WithMaxElapsedTime(0))
+	return err
+}
+
+// attempt writes facts and what follows from them, once. It outlives ctx, so
+// that a shutdown does not cut a write in half.
+func (w *Writer) attempt(ctx context.Context, f *usage.Facts) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.AttemptTimeout)
+	defer cancel()
+	id := rand.Uint64()
+	if err := w.ledger.AppendFacts(ctx, id, f); err != nil {
+		return err
+	}
+	d := w.derivation()
+	if err := d.batch(ctx, id, f); err != nil {
+		return err
+	}
+	w.metrics.conflicts.Add(float64(d.conflicts))
+	for {
+		if err := w.writeDerived(ctx, d); err != nil {
+			return err
+		}
+		stale, err := d.stale(ctx)
+		if err != nil || len(stale) == 0 {
+			return err
+		}
+		w.metrics.stale.Add(float64(len(stale)))
+		d = w.derivation()
+		if err := d.again(ctx, stale); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *Writer) derivation() *derivation {
+	return &derivation{ledger: w.ledger, deriver: w.deriver, window: w.cfg.ConflictWindow}
+}
+
+// writeDerived writes derived rows between the marks that make their buckets
+// dirty and those that let a closer sum them.
+func (w *Writer) writeDerived(ctx context.Context, d *derivation) error {
+	start, mark, buckets := time.Now(), rand.Uint64(), d.buckets()
+	if err := w.ledger.OpenMarks(ctx, mark, buckets); err != nil {
+		return err
+	}
+	if err := w.ledger.AppendDerived(ctx, &d.out); err != nil {
+		return err
+	}
+	if err := w.ledger.CompleteMarks(ctx, mark, buckets, time.Since(start), rand.Uint64()); err != nil {
+		return err
+	}
+	w.metrics.charges.WithLabelValues("written").Add(float64(len(d.out.Charges)))
+	w.metrics.charges.WithLabelValues("gone").Add(float64(len(d.out.GoneCharges)))
+	for i := range d.out.Charges {
+		w.metrics.unpriced.Add(float64(d.out.Charges[i].UnpricedTokens))
+	}
+	return nil
+}
+
+func (w *Writer) count(f *usage.Facts) {
+	w.metrics.facts.WithLabelValues("event").Add(float64(len(f.Events)))
+	w.metrics.facts.WithLabelValues("sample").Add(float64(len(f.Samples)))
+	w.metrics.facts.WithLabelValues("link").Add(float64(len(f.Links)))
+	w.metrics.facts.WithLabelValues("end").Add(float64(len(f.Ends)))
+}
+
+func (w *Writer) setAside(raw []byte, reason string, cause error) {
+	w.metrics.aside.WithLabelValues(reason).Inc()
+	path, err := w.aside.Keep(raw)
+	if err != nil {
+		w.log.Error("record is lost: it can neither be written nor set aside", "reason", reason, "error", errors.Join(cause, err))
+		return
+	}
+	w.log.Error("record set aside; the figures lack its facts until it is repaired", "reason", reason, "file", path, "error", cause)
+}
+
+// merge makes one batch of records.
+func merge(records []record) *usage.Facts {
+	if len(records) == 1 {
+		return &records[0].facts
+	}
+	out := &usage.Facts{}
+	n := 0
+	for i := range records {
+		n += len(records[i].facts.Events)
+	}
+	out.Events = make([]usage.Event, 0, n)
+	for i := range records {
+		f := &records[i].facts
+		out.Events = append(out.Events, f.Events...)
+		out.Samples = append(out.Samples, f.Samples...)
+		out.Links = append(out.Links, f.Links...)
+		out.Ends = append(out.Ends, f.Ends...)
+	}
+	return out
+}
