@@ -32,8 +32,8 @@ type Config struct {
 	// Required. Default: see DefaultDataDir. It must be on a local file system.
 	DataDir string
 
-	// EnginesDir is where Install puts the engines. Empty means
-	// DefaultEnginesDir. It is a cache: deleting it costs a download.
+	// EnginesDir is where Install put the engines. Empty means DefaultEnginesDir,
+	// else SystemEnginesDir. It is a cache: deleting it costs a download.
 	EnginesDir string
 
 	// Executable is the binary that is started as `engines clickhouse`. Empty
@@ -89,7 +89,6 @@ type PostgresConfig struct {
 func DefaultConfig() Config {
 	return Config{
 		DataDir:      DefaultDataDir(),
-		EnginesDir:   DefaultEnginesDir(),
 		StartTimeout: 2 * time.Minute,
 		StopTimeout:  15 * time.Second,
 		ClickHouse:   ClickHouseConfig{Port: DefaultClickHousePort},
@@ -116,12 +115,16 @@ func DefaultDataDir() string {
 	return filepath.Join(home, ".local", "share", "tatara-ledger")
 }
 
-// DefaultEnginesDir is the user's cache folder; for root it is
-// /var/cache/tatara-ledger/engines, because the engines then run as another user,
-// who could not read below /root. It is empty when the user has no home.
+// SystemEnginesDir is where root installs engines, for every user: the engines
+// then run as another user, who could not read below /root. An image that is
+// built by root and run by somebody else finds them there too.
+const SystemEnginesDir = "/var/cache/tatara-ledger/engines"
+
+// DefaultEnginesDir is where engines are installed: SystemEnginesDir for root,
+// else a folder in the user's cache. It is empty when the user has no home.
 func DefaultEnginesDir() string {
 	if os.Geteuid() == 0 {
-		return "/var/cache/tatara-ledger/engines"
+		return SystemEnginesDir
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -135,7 +138,7 @@ func DefaultEnginesDir() string {
 // service's configuration.
 func (c *Config) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.DataDir, FlagDataDir, c.DataDir, "folder of the embedded engines' data")
-	fs.StringVar(&c.EnginesDir, FlagEnginesDir, c.EnginesDir, "folder in which the embedded engines are installed")
+	fs.StringVar(&c.EnginesDir, FlagEnginesDir, c.EnginesDir, "folder in which the embedded engines are installed (default: the user's cache, else "+SystemEnginesDir+")")
 	fs.StringVar(&c.User, FlagEnginesUser, c.User, "user that runs the embedded engines when started by root (default: owner of the data, else tatara-ledger, postgres or nobody)")
 	fs.IntVar(&c.ClickHouse.Port, FlagClickHousePort, c.ClickHouse.Port, "loopback port of the embedded ClickHouse's HTTP interface, 0 for any")
 	fs.StringVar(&c.ClickHouse.Library, FlagClickHouseLibrary, c.ClickHouse.Library, "libchdb to use instead of the installed one")

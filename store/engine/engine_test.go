@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 func TestStart(t *testing.T) {
@@ -120,148 +120,18 @@ func post(t *testing.T, to ClickHouseAddress, body string) int {
 	return resp.StatusCode
 }
 
-func TestChildKilled(t *testing.T) {
-	cfg := testConfig(t)
-	r := start(t, cfg)
-	dsn := r.Postgres().DSN()
-	execute(t, dsn, `CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)`)
-	if post(t, r.ClickHouse(), "kept") != http.StatusOK {
-		t.Fatal("ClickHouse does not take a row")
-	}
-	for _, c := range r.children {
-		before := c.current().pid
-		if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, c.name+" is started again", func() bool { return c.up.Load() && c.current().pid != before })
-	}
-	if got := queryInt(t, dsn, `SELECT n FROM kept`); got != 7 {
-		t.Errorf("got %d", got)
-	}
-	rows, err := os.ReadFile(filepath.Join(cfg.DataDir, "clickhouse", "rows"))
-	if err != nil || !strings.Contains(string(rows), "kept\n") {
-		t.Errorf("rows of ClickHouse: %q, %v", rows, err)
-	}
-	for name, n := range r.Restarts() {
-		if n < 1 {
-			t.Errorf("%s: %d restarts", name, n)
-		}
-	}
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(r.Engines)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(map[string]int)
-	for _, family := range families {
-		got[family.GetName()] = len(family.GetMetric())
-	}
-	want := map[string]int{"tatara_ledger_engine_restarts_total": 2, "tatara_ledger_engine_up": 2}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metrics:\n%s", diff)
-	}
-}
-
-func TestParentKilled(t *testing.T) {
+func TestStartCancelled(t *testing.T) {
 	t.Parallel()
-	needLinux(t)
 	cfg := testConfig(t)
-	cmd, rep := parent(t, cfg)
-	execute(t, rep.DSN, `CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)`)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-
-	// At once: the old engines may still be ending.
-	begin := time.Now()
-	r := start(t, cfg)
-	t.Logf("started %s after the parent was killed", time.Since(begin).Round(time.Millisecond))
-	if got := queryInt(t, r.Postgres().DSN(), `SELECT n FROM kept`); got != 7 {
-		t.Errorf("got %d", got)
-	}
-	if r.Postgres().DSN() != rep.DSN || r.ClickHouse().Addr != rep.ClickHouse {
-		t.Error("another address after the restart")
-	}
-	for name, pid := range rep.PIDs {
-		if len(commandLine(pid)) > 0 {
-			t.Errorf("%s of the killed parent still runs", name)
-		}
-	}
-}
-
-func TestParentKilledLeavesNothing(t *testing.T) {
-	t.Parallel()
-	needLinux(t)
-	cfg := testConfig(t)
-	cmd, rep := parent(t, cfg)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	eventually(t, "every process is gone", func() bool {
-		for _, pid := range rep.PIDs {
-			if len(commandLine(pid)) > 0 {
-				return false
-			}
-		}
-		return len(processesNaming(t, cfg.DataDir)) == 0
-	})
-}
-
-func TestParentTerminated(t *testing.T) {
-	t.Parallel()
-	needLinux(t)
-	cfg := testConfig(t)
-	cmd, _ := parent(t, cfg)
-	begin := time.Now()
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("the parent ended with %v", err)
-	}
-	t.Logf("stopped within %s", time.Since(begin).Round(time.Millisecond))
-	if took := time.Since(begin); took > 10*time.Second {
-		t.Errorf("stopping took %s", took)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // amid initdb
+	defer cancel()
+	if _, err := Start(ctx, cfg, testLog(t)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
 	}
 	if left := processesNaming(t, cfg.DataDir); len(left) > 0 {
 		t.Errorf("left running: %q", left)
 	}
-	if _, err := os.Stat(filepath.Join(cfg.DataDir, "postgres", "postmaster.pid")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Postgres was not stopped in order: %v", err)
-	}
-}
-
-// The engine of an earlier life that did not end with it, as on a system without
-// a parent-death signal.
-func TestEngineLeftOver(t *testing.T) {
-	t.Parallel()
-	needLinux(t)
-	cfg := testConfig(t)
-	cfg.ClickHouse.Disabled = true
-	libs, err := Locate(cfg.EnginesDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := openFolder(cfg.DataDir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := newPostgres(t.Context(), cfg, f, libs, testLog(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := p.child(cfg)
-	if err := c.start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.close() // and nobody stops the child
 	r := start(t, cfg)
-	if !c.current().wait(time.Second) {
-		t.Error("two servers on the same data")
-	}
 	if got := queryInt(t, r.Postgres().DSN(), `SELECT 1`); got != 1 {
 		t.Errorf("got %d", got)
 	}
@@ -329,7 +199,7 @@ func TestUnprivilegedCaller(t *testing.T) {
 		t.Skip(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^(TestStart|TestChildKilled|TestSecondInstance)$", "-test.count=1", "-test.v")
-	cmd.Env = append(os.Environ(), "TATARA_LEDGER_ENGINES_DIR="+enginesDir(), "HOME=/nonexistent")
+	cmd.Env = append(os.Environ(), "HOME=/nonexistent")
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: account.credential()}
 	out, err := cmd.CombinedOutput()

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -125,10 +126,14 @@ func lockFolder(path string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		holder, _ := os.ReadFile(path)
+		raw, _ := io.ReadAll(f)
 		_ = f.Close()
+		holder := strings.TrimSpace(string(raw))
+		if holder == "" {
+			holder = "not written yet"
+		}
 		return nil, fmt.Errorf("locking the data folder %s: %w (pid %s); stop it, or choose another --%s",
-			filepath.Dir(path), ErrInUse, strings.TrimSpace(string(holder)), FlagDataDir)
+			filepath.Dir(path), ErrInUse, holder, FlagDataDir)
 	}
 	if err == nil {
 		err = f.Truncate(0)

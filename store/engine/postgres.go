@@ -97,7 +97,7 @@ func (p *postgres) child(cfg Config) *child {
 		prepare:      p.prepare,
 		probe:        p.probe,
 		parse:        parsePostgres,
-		again:        sharedMemoryHeld,
+		again:        p.endSessions,
 		startTimeout: cfg.StartTimeout,
 		steps:        postgresSteps(cfg.StopTimeout),
 	}
@@ -109,10 +109,20 @@ func postgresSteps(orderly time.Duration) []step {
 	return []step{{syscall.SIGINT, orderly}, {syscall.SIGQUIT, 2 * time.Second}, {syscall.SIGKILL, 2 * time.Second}}
 }
 
-// sharedMemoryHeld recognises a start refused because sessions of a server that
-// was killed are still ending. They notice its death by themselves.
-func sharedMemoryHeld(err error) bool {
-	return strings.Contains(err.Error(), "pre-existing shared memory block")
+// endSessions recognises a start refused because sessions of a server that was
+// killed still hold its memory, and ends them; true means that the start is worth
+// repeating. Idle sessions notice the death by themselves, one that computes may
+// not for hours.
+func (p *postgres) endSessions(err error) bool {
+	if !strings.Contains(err.Error(), "pre-existing shared memory block") {
+		return false
+	}
+	// Every session's working folder is the data folder, and we hold its lock.
+	for _, pid := range processesIn(p.data) {
+		p.log.Warn("ending a session of a Postgres that was killed", "pid", pid) //nolint:sloglint // no request to relate it to
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return true
 }
 
 // checkVersion refuses data of another major version.

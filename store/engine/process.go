@@ -145,7 +145,7 @@ func (p *process) exit() error {
 	return err
 }
 
-// runProcess runs c to its end, or kills it when ctx ends.
+// runProcess runs c to its end, or kills it and what it started when ctx ends.
 func runProcess(ctx context.Context, c command, output *relay) error {
 	p, err := startProcess(c, output)
 	if err != nil {
@@ -154,8 +154,9 @@ func runProcess(ctx context.Context, c command, output *relay) error {
 	select {
 	case <-p.done:
 	case <-ctx.Done():
-		err := p.stop([]step{{syscall.SIGTERM, 2 * time.Second}, {syscall.SIGKILL, 2 * time.Second}})
-		return errors.Join(ctx.Err(), err)
+		_ = syscall.Kill(-p.pid, syscall.SIGKILL) // its group
+		<-p.done
+		return context.Cause(ctx)
 	}
 	if p.err != nil {
 		return p.exit()

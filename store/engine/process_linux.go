@@ -26,3 +26,23 @@ func commandLine(pid int) []string {
 	}
 	return args
 }
+
+// processesIn lists the processes whose working folder is dir, as far as we may
+// know.
+func processesIn(dir string) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if cwd, err := os.Readlink("/proc/" + entry.Name() + "/cwd"); err == nil && cwd == dir {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

@@ -25,3 +25,6 @@ func commandLine(pid int) []string {
 	}
 	return strings.Fields(string(out))
 }
+
+// processesIn does not know here.
+func processesIn(string) []int { return nil }
