@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
@@ -291,5 +293,25 @@ func TestFailedCommitIsMadeUpFor(t *testing.T) {
 				t.Errorf("after restart: %+v", s)
 			}
 		})
+	}
+}
+
+// The last process may have died between write and fsync, so what it left is
+// only in the page cache: it must be durable before it is handed out, else a
+// commit could outlive its record.
+func TestStartSyncsTheLastSegment(t *testing.T) {
+	t.Parallel()
+	cfg := small(t.TempDir())
+	names, _ := written(t, cfg, numbered(1, 3))
+	d := &faultDisk{}
+	d.set(func(op, name string) error {
+		if op == "truncate" && name == names[0] {
+			return syscall.EIO
+		}
+		return nil
+	})
+	_, err := open(cfg, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), d)
+	if !errors.Is(err, syscall.EIO) {
+		t.Errorf("a start that cannot sync: %v", err)
 	}
 }

@@ -7,7 +7,10 @@ import (
 	"testing"
 )
 
-// FuzzSegment opens a folder with an arbitrary segment followed by a good one:
+// FuzzSegment is best run with -fuzzminimizetime=1x: coverage of concurrent code
+// varies, and minimizing takes it for progress.
+//
+// It opens a folder with an arbitrary segment followed by a good one:
 // the start succeeds, nothing panics or hangs, and the good one is read whole.
 func FuzzSegment(f *testing.F) {
 	c := newCodec(7)

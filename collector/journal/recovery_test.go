@@ -318,3 +318,28 @@ func TestPayloadThatLooksLikeFrames(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// The base of a torn last segment proves that the one before it was durable to
+// its end: a bad end there is damage, not another torn tail.
+func TestBadEndBeforeAnEmptySegmentIsDamage(t *testing.T) {
+	t.Parallel()
+	cfg := small(t.TempDir())
+	records := numbered(1, 20)
+	names, files := written(t, cfg, records)
+	names, files = names[:2], files[:2]
+	n := len(frameEnds(t, names[0], files[0]))
+	files[0][len(files[0])-1] ^= 1
+	files[1] = files[1][:10]
+	j := rewritten(t, cfg, names, files)
+	if c := testutil.ToFloat64(j.metrics.corruptSegments); c != 1 {
+		t.Errorf("%v damaged segments counted", c)
+	}
+	appendTest(t, j, "after")
+	got, last := drain(t, j)
+	if d := cmp.Diff(append(slices.Clone(records[:n-1]), "after"), got); d != "" {
+		t.Error(d)
+	}
+	if lost := testutil.ToFloat64(j.metrics.lostRecords); lost != 1 || last != Position(n+1) {
+		t.Errorf("%v lost, last is %d", lost, last)
+	}
+}
