@@ -51,9 +51,11 @@ func writeAccess(c Config) (string, error) {
 		Owner:   []string{"GRANT ALL ON *.* WITH GRANT OPTION"},
 		Network: "::/0", UsesProf: "default", UsesQuot: "default",
 		Grants: []string{"GRANT " + ownerRole, "GRANT " + publishedRole},
-		// A role without any grant is not allowed in the file; this one gives
-		// nothing that the implicit rights do not.
-		Readers: []string{"GRANT SELECT ON `system`.`one`"},
+	}
+	if len(c.Published) == 0 {
+		// A role needs a grant in the file; this one gives nothing that the
+		// implicit rights do not.
+		users.Readers = []string{"GRANT SELECT ON `system`.`one`"}
 	}
 	for _, v := range c.Published {
 		users.Readers = append(users.Readers, "GRANT SELECT ON "+quoteName(v.Database)+"."+quoteName(v.Name))

@@ -184,7 +184,7 @@ func (x *execution) prepare(ctx context.Context, sql string) (ended func(), err 
 		}
 	}
 	if x.query.restricted {
-		if err := guard(x.conn, sql, x.query.params); err != nil {
+		if err := x.server.builtins.guard(x.conn, sql, x.query.params); err != nil {
 			return nil, err
 		}
 		if err := x.do("SET ROLE " + publishedRole); err != nil {

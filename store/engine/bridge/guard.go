@@ -55,7 +55,7 @@ func isSystemDatabase(name string) bool { return strings.EqualFold(name, "system
 
 // guard refuses a statement that the restricted account may not run. The
 // connection must still have the owner role.
-func guard(conn *chdb.Conn, sql string, params []chdb.Param) error {
+func (b *builtins) guard(conn *chdb.Conn, sql string, params []chdb.Param) error {
 	a, err := conn.Classify(sql)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func guard(conn *chdb.Conn, sql string, params []chdb.Param) error {
 	if err != nil {
 		return err
 	}
-	return checkTree(string(tree))
+	return b.checkTree(string(tree))
 }
 
 // parseFailure lets the engine say what is wrong with the text.
@@ -86,7 +86,7 @@ func parseFailure(conn *chdb.Conn, sql string, params []chdb.Param) error {
 // checkTree reads the engine's parse: a node a line, indented by its depth,
 // its kind first, then its name. A name with line ends in it can only add
 // lines, each of which is checked like any other.
-func checkTree(tree string) error {
+func (b *builtins) checkTree(tree string) error {
 	lines := strings.Split(strings.TrimSuffix(tree, "\n"), "\n")
 	if len(lines) == 0 {
 		return exceptionf(codeAccessDenied, "this account may not run this kind of statement")
@@ -99,7 +99,7 @@ func checkTree(tree string) error {
 		node := strings.TrimLeft(line, " ")
 		depth := len(line) - len(node)
 		kind, name, _ := strings.Cut(node, " ")
-		if err := checkNode(kind, nodeName(name), depth == inTable+1 && inTable >= 0); err != nil {
+		if err := b.checkNode(kind, nodeName(name), depth == inTable+1 && inTable >= 0); err != nil {
 			return err
 		}
 		inTable = -1
@@ -123,7 +123,7 @@ func nodeName(s string) string {
 	return s
 }
 
-func checkNode(kind, name string, isSource bool) error {
+func (b *builtins) checkNode(kind, name string, isSource bool) error {
 	switch kind {
 	case "TableIdentifier", "Identifier":
 		// A table can hide in an identifier: x IN system.users.
@@ -143,6 +143,9 @@ func checkNode(kind, name string, isSource bool) error {
 		}
 		if slices.Contains(deniedFunctions, lower) || slices.ContainsFunc(deniedPrefixes, func(p string) bool { return strings.HasPrefix(lower, p) }) {
 			return exceptionf(codeAccessDenied, "this account may not use the function %s", name)
+		}
+		if !b.has(name) { // a user's function can hide any other
+			return exceptionf(codeAccessDenied, "this account may not use the function %s, which is not built in", name)
 		}
 	case "Explain", "InsertQuery":
 		return exceptionf(codeAccessDenied, "this account may not run %s", kind)

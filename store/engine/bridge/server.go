@@ -24,6 +24,7 @@ type Server struct {
 	version  string
 	timezone string
 	host     string
+	builtins *builtins
 
 	stopping atomic.Bool
 	stop     context.CancelFunc // cancels every running query
@@ -73,6 +74,9 @@ func (s *Server) identify() error {
 			return fmt.Errorf("asking the engine %s: %w", q.sql, err)
 		}
 		*q.out = string(b[1:]) // a length of one byte precedes it
+	}
+	if s.builtins, err = readBuiltins(conn); err != nil {
+		return err
 	}
 	if _, _, err := conn.Exec(chdb.Statement{SQL: "SET ROLE " + publishedRole, Format: "Null"}); err != nil {
 		return fmt.Errorf("giving up the owner role: %w", err)
