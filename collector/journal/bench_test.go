@@ -72,3 +72,40 @@ func benchmarkAppend(b *testing.B, size, callers int) {
 	}
 	consumer.Wait()
 }
+
+// BenchmarkNext drains a backlog, one batch per operation.
+func BenchmarkNext(b *testing.B) {
+	for _, size := range []int{300, 64 << 10} {
+		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
+			j := openTest(b, DefaultConfig(b.TempDir()), osDisk{})
+			const backlog = 128 << 20
+			var wg sync.WaitGroup
+			for range 256 {
+				wg.Go(func() {
+					for range backlog / 256 / size {
+						if err := j.Append(b.Context(), make([]byte, size)); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			var records, bytes int
+			b.ReportAllocs()
+			for b.Loop() {
+				if j.Stats().Last == Position(j.reader.next-1) {
+					j.reader.next, j.reader.off, j.reader.at = 1, 0, 1 // again
+					j.reader.index = 0
+				}
+				batch, err := j.Next(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				records += len(batch.Records)
+				bytes += len(batch.Records) * size
+			}
+			b.ReportMetric(float64(records)/b.Elapsed().Seconds(), "records/s")
+			b.ReportMetric(float64(bytes)/b.Elapsed().Seconds()/1e6, "MB/s")
+		})
+	}
+}

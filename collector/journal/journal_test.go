@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -121,7 +122,8 @@ func TestRecordsComeBackInOrderAcrossSegments(t *testing.T) {
 func TestNextWakesUpForAnAppend(t *testing.T) {
 	t.Parallel()
 	j := openTest(t, small(t.TempDir()), osDisk{})
-	for i := range 20 {
+	var delays []time.Duration
+	for i := range 21 {
 		got := make(chan time.Time)
 		go func() {
 			if _, err := j.Next(t.Context()); err != nil {
@@ -132,10 +134,14 @@ func TestNextWakesUpForAnAppend(t *testing.T) {
 		time.Sleep(time.Millisecond) // let it block
 		appendTest(t, j, fmt.Sprint(i))
 		acked := time.Now()
-		if d := (<-got).Sub(acked); d > 100*time.Millisecond {
-			t.Errorf("seen %s after its acknowledgement", d)
-		}
+		delays = append(delays, (<-got).Sub(acked))
 	}
+	slices.Sort(delays)
+	// The median: a busy machine may hold up single ones.
+	if d := delays[len(delays)/2]; d > 20*time.Millisecond {
+		t.Errorf("seen %s after its acknowledgement", d)
+	}
+	t.Logf("seen after its acknowledgement: median %s, worst %s", delays[len(delays)/2], delays[len(delays)-1])
 }
 
 func TestNextHonoursLimits(t *testing.T) {

@@ -58,7 +58,9 @@ func child(dir string) int {
 			id, _, _ := bytes.Cut(r, []byte("\n"))
 			fmt.Fprintf(&out, "D %s\n", id)
 		}
-		out.WriteTo(os.Stdout)
+		if _, err := out.WriteTo(os.Stdout); err != nil {
+			return 1
+		}
 		if rand.IntN(4) == 0 {
 			continue // leaves a backlog behind
 		}
@@ -88,19 +90,19 @@ func TestKilledAtRandomPointsLosesNothing(t *testing.T) {
 				acked[line[2:]] = true
 			case 'D':
 				seen[line[2:]] = true
-				fmt.Sscan(line[2:], &worker, &n)
+				scan(t, line, &worker, &n)
 				if last, ok := order[worker]; ok && n != last+1 {
 					t.Fatalf("round %d: worker %s: %d after %d", round, worker, n, last)
 				}
 				order[worker] = n
 			case 'F':
-				fmt.Sscan(line[2:], &p)
+				scan(t, line, &p)
 				if first && p <= committed {
 					t.Fatalf("round %d: begins at %d, but %d was committed", round, p, committed)
 				}
 				first = false
 			case 'C':
-				fmt.Sscan(line[2:], &committed)
+				scan(t, line, &committed)
 			}
 		}
 	}
@@ -149,7 +151,13 @@ func killedChild(t *testing.T, dir string, d time.Duration) []string {
 			t.Fatal(err)
 		}
 		lines = append(lines, strings.TrimSuffix(line, "\n"))
-		kill.Do(func() { time.AfterFunc(d, func() { cmd.Process.Kill() }) })
+		kill.Do(func() {
+			time.AfterFunc(d, func() {
+				if err := cmd.Process.Kill(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Fatalf("child: %v\n%s", err, stderr.String())
@@ -158,4 +166,12 @@ func killedChild(t *testing.T, dir string, d time.Duration) []string {
 		t.Errorf("a kill looks like damage:\n%s", stderr.String())
 	}
 	return lines
+}
+
+// scan reads what follows the letter of a child's line.
+func scan(t *testing.T, line string, into ...any) {
+	t.Helper()
+	if _, err := fmt.Sscan(line[2:], into...); err != nil {
+		t.Fatalf("line %q: %v", line, err)
+	}
 }

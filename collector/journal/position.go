@@ -37,7 +37,7 @@ func readPosition(d disk, dir string) (Position, error) {
 	if err != nil {
 		return 0, fmt.Errorf("opening the position: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	b := make([]byte, 64)
 	n, err := f.ReadAt(b, 0)
 	if err != nil && !errors.Is(err, io.EOF) {

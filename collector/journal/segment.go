@@ -88,7 +88,7 @@ func readSegment(d disk, s *segment) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening a segment: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	data := make([]byte, s.size)
 	n, err := f.ReadAt(data, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
