@@ -49,6 +49,7 @@ type ClickHouseChild struct {
 	Database            string // the default one; created by the parent
 	// DrainTimeout is how long running queries may finish during a stop.
 	DrainTimeout time.Duration
+	MemoryBytes  uint64 // 0 for the engine's default
 }
 
 // Flags registers the flags that Arguments writes.
@@ -62,6 +63,7 @@ func (c *ClickHouseChild) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.GrafanaPasswordFile, "grafana-password-file", c.GrafanaPasswordFile, "file with that user's password")
 	fs.StringVar(&c.Database, "database", c.Database, "database of a request that names none")
 	fs.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long running queries may finish during a stop")
+	fs.Uint64Var(&c.MemoryBytes, "memory-bytes", c.MemoryBytes, "memory that the engine may use, 0 for its default")
 }
 
 // Arguments returns the command line, without the name of the program.
@@ -109,6 +111,7 @@ func newClickHouse(ctx context.Context, cfg Config, f *folder, libs Libraries, l
 		Database:            clickHouseDatabase,
 		// The rest of the time is the engine's, to put its data in order.
 		DrainTimeout: cfg.StopTimeout * 2 / 3,
+		MemoryBytes:  cfg.ClickHouse.MemoryBytes,
 	}
 	password, err := secretFile(c.args.PasswordFile, f.account)
 	if err != nil {

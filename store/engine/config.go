@@ -18,6 +18,7 @@ const (
 	FlagEnginesUser       = "engines-user"
 	FlagClickHousePort    = "clickhouse-port"
 	FlagClickHouseLibrary = "clickhouse-library"
+	FlagClickHouseMemory  = "clickhouse-memory-bytes"
 	FlagPostgresPort      = "postgres-port"
 )
 
@@ -73,6 +74,11 @@ type ClickHouseConfig struct {
 	// Library is a libchdb to use instead of the installed one. Empty means the
 	// installed one. Needed on platforms for which none is pinned.
 	Library string
+
+	// MemoryBytes bounds ClickHouse's memory as a whole. Default 0: ClickHouse's
+	// own default, 90 % of the machine's. Too low and large queries are refused;
+	// too high, in a container, and the kernel kills it instead.
+	MemoryBytes uint64
 }
 
 // PostgresConfig configures the embedded Postgres.
@@ -142,6 +148,7 @@ func (c *Config) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.User, FlagEnginesUser, c.User, "user that runs the embedded engines when started by root (default: owner of the data, else tatara-ledger, postgres or nobody)")
 	fs.IntVar(&c.ClickHouse.Port, FlagClickHousePort, c.ClickHouse.Port, "loopback port of the embedded ClickHouse's HTTP interface, 0 for any")
 	fs.StringVar(&c.ClickHouse.Library, FlagClickHouseLibrary, c.ClickHouse.Library, "libchdb to use instead of the installed one")
+	fs.Uint64Var(&c.ClickHouse.MemoryBytes, FlagClickHouseMemory, c.ClickHouse.MemoryBytes, "memory that the embedded ClickHouse may use, 0 for 90 % of the machine's")
 	fs.IntVar(&c.Postgres.Port, FlagPostgresPort, c.Postgres.Port, "loopback port of the embedded Postgres, 0 for any")
 }
 

@@ -208,6 +208,35 @@ func TestUnprivilegedCaller(t *testing.T) {
 	}
 }
 
+// Data that another user wrote, or root restored, go to the user who is named.
+func TestAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	account, err := lookupAccount("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	cfg := testConfig(t)
+	r := start(t, cfg)
+	execute(t, r.Postgres().DSN(), `CREATE TABLE kept (n int)`)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.User = account.name
+	r = start(t, cfg)
+	execute(t, r.Postgres().DSN(), `INSERT INTO kept VALUES (7)`)
+	if post(t, r.ClickHouse(), "row") != http.StatusOK {
+		t.Error("ClickHouse cannot write")
+	}
+	for _, path := range []string{"postgres", "clickhouse", "secrets/clickhouse"} {
+		if _, uid := modeOf(t, filepath.Join(cfg.DataDir, path)); uid != account.uid {
+			t.Errorf("%s belongs to user %d", path, uid)
+		}
+	}
+}
+
 func TestNothingToStart(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()

@@ -78,8 +78,10 @@ func realClickHouse(c ClickHouseChild) error {
 		Owner:        bridge.Account{Name: c.User, Password: password.Reveal()},
 		Restricted:   bridge.Account{Name: c.GrafanaUser, Password: grafana.Reveal()},
 		DrainTimeout: c.DrainTimeout,
-		Until:        os.Stdin,
-		Log:          slog.New(slog.NewJSONHandler(os.Stderr, nil)),
+
+		MaxMemoryBytes: c.MemoryBytes,
+		Until:          os.Stdin,
+		Log:            slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 	})
 }
 

@@ -103,3 +103,17 @@ func write(t *testing.T, path, content string) {
 		t.Fatal(err)
 	}
 }
+
+// Root's engines run as another user, to whom a folder below /root is closed.
+func TestDataFolderClosed(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("a caller who is not root runs the engines as itself")
+	}
+	cfg := testConfig(t)
+	cfg.DataDir = filepath.Join(t.TempDir(), "data") // t.TempDir has mode 0700
+	_, err := Start(t.Context(), cfg, testLog(t))
+	if err == nil || !strings.Contains(err.Error(), "mode 0700") || !strings.Contains(err.Error(), "--data-dir") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -68,7 +68,7 @@ func TestClickHouseChildRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := ClickHouseChild{
 		Library: "/l i b", Path: "/p=1", Listen: "127.0.0.1:8123", User: "u", PasswordFile: "/a",
-		GrafanaUser: "g", GrafanaPasswordFile: "--b", Database: "d", DrainTimeout: 3 * time.Second,
+		GrafanaUser: "g", GrafanaPasswordFile: "--b", Database: "d", DrainTimeout: 3 * time.Second, MemoryBytes: 5,
 	}
 	args := want.Arguments()
 	if diff := cmp.Diff([]string{"engines", "clickhouse"}, args[:2]); diff != "" {
@@ -90,13 +90,13 @@ func TestConfigFlags(t *testing.T) {
 	cfg := DefaultConfig()
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	cfg.Flags(fs)
-	err := fs.Parse([]string{"--data-dir=/d", "--engines-dir=/e", "--engines-user=u", "--clickhouse-port=1", "--clickhouse-library=/l", "--postgres-port=1"})
+	err := fs.Parse([]string{"--data-dir=/d", "--engines-dir=/e", "--engines-user=u", "--clickhouse-port=1", "--clickhouse-library=/l", "--clickhouse-memory-bytes=7", "--postgres-port=1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := DefaultConfig()
 	want.DataDir, want.EnginesDir, want.User = "/d", "/e", "u"
-	want.ClickHouse = ClickHouseConfig{Port: 1, Library: "/l"}
+	want.ClickHouse = ClickHouseConfig{Port: 1, Library: "/l", MemoryBytes: 7}
 	want.Postgres = PostgresConfig{Port: 1}
 	if diff := cmp.Diff(want, cfg); diff != "" {
 		t.Error(diff)
