@@ -20,6 +20,11 @@ type NullNano struct {
 // Some is a known amount.
 func Some(n Nano) NullNano { return NullNano{Nano: n, Valid: true} }
 
+// Plus adds what is known: the sum is unknown only if both are.
+func (n NullNano) Plus(o NullNano) NullNano {
+	return NullNano{Nano: n.Nano + o.Nano, Valid: n.Valid || o.Valid}
+}
+
 // Ptr is nil for an unknown amount: the form that database drivers take.
 func (n NullNano) Ptr() *int64 {
 	if !n.Valid {

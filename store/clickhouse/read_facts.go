@@ -136,14 +136,14 @@ const eventSelect = `SELECT id, content, source_id, feed, time, arrived, project
 	cache_write_1h_tokens, web_searches, speed, batch, inference_geo, reported_nano, duration_ms FROM events `
 
 // Conflicts returns every stored event that shares its id, but not its
-// content, with an event of the batch and arrived within window of now.
-func (s *Store) Conflicts(ctx context.Context, batch uint64, window time.Duration) ([]usage.Event, error) {
-	const where = `WHERE arrived > now() - toIntervalSecond(@window) AND id IN (
-		SELECT id FROM events
-		WHERE arrived > now() - toIntervalSecond(@window) AND id IN (SELECT id FROM events WHERE batch_id = @batch)
+// content, with an event of the batch, among those that arrived at since or
+// later.
+func (s *Store) Conflicts(ctx context.Context, batch uint64, since time.Time) ([]usage.Event, error) {
+	const where = `WHERE arrived >= @since AND id IN (
+		SELECT id FROM events WHERE arrived >= @since AND id IN (SELECT id FROM events WHERE batch_id = @batch)
 		GROUP BY id HAVING uniqExact(content) > 1)`
 	var out []usage.Event
-	args := []any{clickhouse.Named("batch", batch), clickhouse.Named("window", int64(window.Seconds()))}
+	args := []any{clickhouse.Named("batch", batch), clickhouse.Named("since", since)}
 	err := s.query(ctx, "conflicting events", eventSelect+where, args, func(rows driver.Rows) error {
 		e, err := scanEvent(rows)
 		out = append(out, e)
@@ -153,13 +153,18 @@ func (s *Store) Conflicts(ctx context.Context, batch uint64, window time.Duratio
 }
 
 // Events hands the events that name the runs, or only the sessions, to use, in
-// portions, so that memory stays bounded. An event may appear more than once.
-func (s *Store) Events(ctx context.Context, runs, sessions []string, use func([]usage.Event) error) error {
+// portions, together with every event under the same ids that arrived within
+// window of them. An event may appear more than once.
+func (s *Store) Events(ctx context.Context, runs, sessions []string, window time.Duration, use func([]usage.Event) error) error {
 	if len(runs) == 0 && len(sessions) == 0 {
 		return nil
 	}
-	const where = `WHERE run IN (@runs) OR (run = '' AND session != '' AND session IN (@sessions))`
-	return s.eventPortions(ctx, where, named(runs, sessions), use)
+	const match = `run IN (@runs) OR (run = '' AND session != '' AND session IN (@sessions))`
+	const where = `WHERE arrived >= (SELECT min(arrived) FROM events WHERE ` + match + `) - toIntervalSecond(@window)
+		AND arrived <= (SELECT max(arrived) FROM events WHERE ` + match + `) + toIntervalSecond(@window)
+		AND id IN (SELECT id FROM events WHERE ` + match + `)`
+	args := append(named(runs, sessions), clickhouse.Named("window", int64(window.Seconds())))
+	return s.eventPortions(ctx, where, args, use)
 }
 
 // EventsBetween is like [Store.Events] for a range of event times.

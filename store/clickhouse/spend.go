@@ -18,6 +18,13 @@ import (
 // does not exist.
 var ErrDimension = errors.New("unknown dimension")
 
+// ErrTooManyRows says that a query groups so finely that its answer would not
+// fit in memory.
+var ErrTooManyRows = errors.New("too many rows")
+
+// maxSpendRows bounds one answer: about 100 MB.
+const maxSpendRows = 200_000
+
 // Dimensions are what spend can be grouped and filtered by.
 func Dimensions() []string {
 	return []string{"kind", "repo", "project", "model", "task", "issue", "run", "session", "effort", "agent", "feed", "day", "hour"}
@@ -51,6 +58,29 @@ type Spend struct {
 	Estimated      bool
 }
 
+// Add adds o to s. A figure is unknown only where it is unknown in both.
+func (s *Spend) Add(o *Spend) {
+	if o.Requests != nil {
+		n := *o.Requests
+		if s.Requests != nil {
+			n += *s.Requests
+		}
+		s.Requests = &n
+	}
+	s.Tokens.Input += o.Tokens.Input
+	s.Tokens.Output += o.Tokens.Output
+	s.Tokens.CacheRead += o.Tokens.CacheRead
+	s.Tokens.CacheWrite += o.Tokens.CacheWrite
+	s.Tokens.CacheWrite5m += o.Tokens.CacheWrite5m
+	s.Tokens.CacheWrite1h += o.Tokens.CacheWrite1h
+	s.WebSearches += o.WebSearches
+	s.UnpricedTokens += o.UnpricedTokens
+	s.Cost, s.Reported = s.Cost.Plus(o.Cost), s.Reported.Plus(o.Reported)
+	s.Computed, s.Savings = s.Computed.Plus(o.Computed), s.Savings.Plus(o.Savings)
+	s.Approximate = s.Approximate || o.Approximate
+	s.Estimated = s.Estimated || o.Estimated
+}
+
 // Spend sums the ledger. The rows are in the order of their cost, highest
 // first, or of time if grouped by it.
 func (s *Store) Spend(ctx context.Context, q SpendQuery) ([]Spend, error) {
@@ -60,6 +90,9 @@ func (s *Store) Spend(ctx context.Context, q SpendQuery) ([]Spend, error) {
 	}
 	var out []Spend
 	err = s.query(ctx, "spend", sql, args, func(rows driver.Rows) error {
+		if len(out) == maxSpendRows {
+			return ErrTooManyRows
+		}
 		row, err := scanSpend(rows, len(q.By))
 		out = append(out, row)
 		return err

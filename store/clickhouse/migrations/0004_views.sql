@@ -2,7 +2,8 @@
 -- tables behind them may change.
 
 -- +goose Up
-CREATE VIEW IF NOT EXISTS spend AS
+CREATE VIEW IF NOT EXISTS spend
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 WITH
     -- Evaluated once for the whole query, so both halves agree on what is dirty.
     (
@@ -51,7 +52,8 @@ FROM
 );
 
 -- The same by the hour and without task, issue, run and session: for long ranges.
-CREATE VIEW IF NOT EXISTS spend_hourly AS
+CREATE VIEW IF NOT EXISTS spend_hourly
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 WITH
     -- Evaluated once for the whole query, so both halves agree on what is dirty.
     (
@@ -113,7 +115,8 @@ FROM
     WHERE charges.bucket IN (dirty.1) AND counted
 );
 
-CREATE VIEW IF NOT EXISTS tasks AS
+CREATE VIEW IF NOT EXISTS tasks
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT
     task,
     argMax(project, time) AS project,
@@ -139,7 +142,8 @@ FROM spend
 WHERE task != ''
 GROUP BY task;
 
-CREATE VIEW IF NOT EXISTS runs AS
+CREATE VIEW IF NOT EXISTS runs
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT
     run,
     if(p.run != '', p.pod, '') AS pod,
@@ -185,7 +189,8 @@ FROM
 ) AS s
 FULL JOIN (SELECT * FROM run_summaries FINAL) AS p USING (run);
 
-CREATE VIEW IF NOT EXISTS turns AS
+CREATE VIEW IF NOT EXISTS turns
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT
     bucket AS time, project, repo, kind, task, issue, run, session, effort,
     result,
@@ -197,14 +202,16 @@ SELECT
 FROM activity FINAL
 WHERE name IN ('turns', 'turn_durations');
 
-CREATE VIEW IF NOT EXISTS tools AS
+CREATE VIEW IF NOT EXISTS tools
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT
     bucket AS time, project, repo, kind, task, issue, run, session, effort,
     tool, outcome, count AS calls
 FROM activity FINAL
 WHERE name = 'tools';
 
-CREATE VIEW IF NOT EXISTS sources AS
+CREATE VIEW IF NOT EXISTS sources
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT feed, project, min(first) AS first_heard, max(last) AS last_heard
 FROM heard
 GROUP BY feed, project;
