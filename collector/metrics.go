@@ -7,6 +7,7 @@ type metrics struct {
 	batches   prometheus.Counter
 	attempts  *prometheus.CounterVec
 	duration  prometheus.Histogram
+	stage     *prometheus.HistogramVec
 	lag       prometheus.Histogram
 	charges   *prometheus.CounterVec
 	conflicts prometheus.Counter
@@ -51,6 +52,15 @@ func (f factory) histogram(name, help string, start float64) prometheus.Histogra
 	return h
 }
 
+func (f factory) histograms(name, help, label string, start float64) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "tatara_ledger_" + name, Help: help,
+		Buckets: prometheus.ExponentialBuckets(start, 2, 15),
+	}, []string{label})
+	f.reg.MustRegister(h)
+	return h
+}
+
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := factory{reg}
 	return &metrics{
@@ -58,6 +68,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		batches:   f.counter("writer_batches_total", "Batches written to the ledger."),
 		attempts:  f.counters("writer_attempts_total", "Attempts to write a batch, by result.", "result"),
 		duration:  f.histogram("writer_batch_duration_seconds", "Time to write a batch, retries included.", 0.01),
+		stage:     f.histograms("writer_stage_duration_seconds", "Time of one attempt's stages: storing facts, deriving, storing charges.", "stage", 0.005),
 		lag:       f.histogram("writer_lag_seconds", "Age of the oldest fact of a batch when the batch became visible.", 0.05),
 		charges:   f.counters("writer_charges_total", "Charges written, by change.", "change"),
 		conflicts: f.counter("writer_conflicts_total", "Events dropped because their id had come with other content within the conflict window."),

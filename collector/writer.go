@@ -190,14 +190,16 @@ func (w *Writer) retry(ctx context.Context, f *usage.Facts) error {
 func (w *Writer) attempt(ctx context.Context, f *usage.Facts) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.AttemptTimeout)
 	defer cancel()
-	id := rand.Uint64()
+	id, start := rand.Uint64(), time.Now()
 	if err := w.ledger.AppendFacts(ctx, id, f); err != nil {
 		return err
 	}
-	d := w.derivation()
+	w.metrics.stage.WithLabelValues("facts").Observe(time.Since(start).Seconds())
+	d, start := w.derivation(), time.Now()
 	if err := d.batch(ctx, id, f); err != nil {
 		return err
 	}
+	w.metrics.stage.WithLabelValues("derive").Observe(time.Since(start).Seconds())
 	w.metrics.conflicts.Add(float64(d.conflicts))
 	for {
 		if err := w.writeDerived(ctx, d); err != nil {
@@ -232,6 +234,7 @@ func (w *Writer) writeDerived(ctx context.Context, d *derivation) error {
 	if err := w.ledger.CompleteMarks(ctx, mark, buckets, time.Since(start), rand.Uint64()); err != nil {
 		return err
 	}
+	w.metrics.stage.WithLabelValues("charges").Observe(time.Since(start).Seconds())
 	w.metrics.charges.WithLabelValues("written").Add(float64(len(d.out.Charges)))
 	w.metrics.charges.WithLabelValues("gone").Add(float64(len(d.out.GoneCharges)))
 	for i := range d.out.Charges {
