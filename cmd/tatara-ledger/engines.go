@@ -11,7 +11,6 @@ import (
 
 	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 	"github.com/szymonrychu/tatara-ledger/store/engine"
-	"github.com/szymonrychu/tatara-ledger/store/engine/bridge"
 )
 
 func newEnginesCommand() *cobra.Command {
@@ -86,26 +85,7 @@ func newEnginesClickHouseCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			owner, err := readSecret(child.PasswordFile)
-			if err != nil {
-				return err
-			}
-			reader, err := readSecret(child.GrafanaPasswordFile)
-			if err != nil {
-				return err
-			}
-			cfg := bridge.Config{
-				LibraryPath: child.Library, DataPath: child.Path, Address: child.Listen,
-				Owner:        bridge.Account{Name: child.User, Password: owner},
-				Restricted:   bridge.Account{Name: child.GrafanaUser, Password: reader},
-				DrainTimeout: child.DrainTimeout,
-				Until:        os.Stdin,
-				Log:          newLogger(cmd.ErrOrStderr(), slog.LevelInfo),
-			}
-			for _, name := range clickhouse.Published() {
-				cfg.Published = append(cfg.Published, bridge.View{Database: child.Database, Name: name})
-			}
-			return bridge.Run(cmd.Context(), cfg)
+			return child.Serve(cmd.Context(), clickhouse.Published(), newLogger(cmd.ErrOrStderr(), slog.LevelInfo))
 		},
 	}
 	child.Flags(cmd.Flags())

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"github.com/szymonrychu/tatara-ledger/store/engine/bridge"
 	"go.uber.org/goleak"
 )
 
@@ -61,28 +60,9 @@ func clickHouseChild(args []string) error {
 }
 
 func realClickHouse(c ClickHouseChild) error {
-	password, err := readSecret(c.PasswordFile)
-	if err != nil {
-		return err
-	}
-	grafana, err := readSecret(c.GrafanaPasswordFile)
-	if err != nil {
-		return err
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	return bridge.Run(ctx, bridge.Config{
-		LibraryPath:  c.Library,
-		DataPath:     c.Path,
-		Address:      c.Listen,
-		Owner:        bridge.Account{Name: c.User, Password: password.Reveal()},
-		Restricted:   bridge.Account{Name: c.GrafanaUser, Password: grafana.Reveal()},
-		DrainTimeout: c.DrainTimeout,
-
-		MaxMemoryBytes: c.MemoryBytes,
-		Until:          os.Stdin,
-		Log:            slog.New(slog.NewJSONHandler(os.Stderr, nil)),
-	})
+	return c.Serve(ctx, nil, slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 }
 
 // fakeClickHouse speaks as much HTTP as the lifecycle needs. Rows are lines in a
