@@ -90,9 +90,9 @@ func chargeColumns(version uint64, deleted uint8) []column[usage.Charge] {
 		money("computed_nano", func(r *c) usage.NullNano { return r.Computed }),
 		money("cost_nano", func(r *c) usage.NullNano { return r.Cost }),
 		money("savings_nano", func(r *c) usage.NullNano { return r.Savings }),
-		each("approximate", func(r *c) uint8 { return flag(r.Approximate) }),
-		each("estimated", func(r *c) uint8 { return flag(r.Estimated) }),
-		each("counted", func(r *c) uint8 { return flag(r.Counted) }),
+		each("approximate", func(r *c) uint8 { return asFlag(r.Approximate) }),
+		each("estimated", func(r *c) uint8 { return asFlag(r.Estimated) }),
+		each("counted", func(r *c) uint8 { return asFlag(r.Counted) }),
 		each("price_row", func(r *c) string { return r.PriceRow }),
 	}
 }

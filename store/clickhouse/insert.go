@@ -81,7 +81,7 @@ func id[T any](name string, value func(*T) usage.ID) column[T] {
 	return each(name, func(r *T) uuid.UUID { return uuid.UUID(value(r)) })
 }
 
-func flag(b bool) uint8 {
+func asFlag(b bool) uint8 {
 	if b {
 		return 1
 	}

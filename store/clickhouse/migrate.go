@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"math"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/pressly/goose/v3"
@@ -21,7 +22,12 @@ const versionTable = "schema_migrations"
 // code of the previous version works on the new schema. ClickHouse has no
 // transactions: every statement can be run again after a crash between two.
 // The caller sees to it that one replica migrates at a time.
-func (s *Store) Migrate(ctx context.Context) (int, error) {
+func (s *Store) Migrate(ctx context.Context) (int, error) { return s.migrateTo(ctx, latest) }
+
+// latest is above every migration's number.
+const latest = math.MaxInt64
+
+func (s *Store) migrateTo(ctx context.Context, version int64) (int, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return 0, err
@@ -36,7 +42,7 @@ func (s *Store) Migrate(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("loading the ClickHouse migrations: %w", err)
 	}
-	done, err := p.Up(ctx)
+	done, err := p.UpTo(ctx, version)
 	if err != nil {
 		return len(done), fmt.Errorf("migrating ClickHouse: %w", err)
 	}

@@ -1,0 +1,792 @@
+CREATE TABLE tatara_ledger.activity
+(
+    `bucket` DateTime('UTC'),
+    `fact_run` String,
+    `id` UUID,
+    `version` UInt64,
+    `deleted` UInt8,
+    `time` DateTime64(3, 'UTC'),
+    `feed` LowCardinality(String),
+    `project` LowCardinality(String),
+    `repo` LowCardinality(String),
+    `kind` LowCardinality(String),
+    `task` String,
+    `issue` String,
+    `run` String,
+    `session` String,
+    `effort` LowCardinality(String),
+    `name` LowCardinality(String) COMMENT 'turns, tools or turn_durations',
+    `result` LowCardinality(String),
+    `tool` LowCardinality(String),
+    `outcome` LowCardinality(String),
+    `count` UInt64,
+    `seconds` Float64,
+    `bounds` Array(Float64),
+    `buckets` Array(UInt64)
+)
+ENGINE = ReplacingMergeTree(version, deleted)
+PARTITION BY toYYYYMM(bucket)
+ORDER BY (bucket, fact_run, id)
+SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+
+CREATE TABLE tatara_ledger.charges
+(
+    `bucket` DateTime('UTC') COMMENT 'start of 5 minutes',
+    `fact_run` String COMMENT 'the run as the fact says it, before any link',
+    `id` UUID,
+    `version` UInt64 COMMENT 'server time in ns before the facts were read',
+    `deleted` UInt8,
+    `time` DateTime64(3, 'UTC'),
+    `feed` LowCardinality(String),
+    `project` LowCardinality(String),
+    `repo` LowCardinality(String),
+    `kind` LowCardinality(String),
+    `task` String,
+    `issue` String,
+    `run` String,
+    `session` String,
+    `model` LowCardinality(String),
+    `effort` LowCardinality(String),
+    `agent` LowCardinality(String),
+    `requests` Nullable(UInt64) COMMENT 'null: the feed does not know',
+    `input_tokens` UInt64,
+    `output_tokens` UInt64,
+    `cache_read_tokens` UInt64,
+    `cache_write_tokens` UInt64,
+    `cache_write_5m_tokens` UInt64,
+    `cache_write_1h_tokens` UInt64,
+    `web_searches` UInt64,
+    `unpriced_tokens` UInt64,
+    `reported_nano` Nullable(Int64),
+    `computed_nano` Nullable(Int64),
+    `cost_nano` Nullable(Int64) COMMENT 'what counts',
+    `savings_nano` Nullable(Int64),
+    `approximate` UInt8,
+    `estimated` UInt8,
+    `counted` UInt8 COMMENT '0: a more trusted feed speaks of the same spend',
+    `price_row` LowCardinality(String)
+)
+ENGINE = ReplacingMergeTree(version, deleted)
+PARTITION BY toYYYYMM(bucket)
+ORDER BY (bucket, fact_run, id)
+SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+
+CREATE TABLE tatara_ledger.ends
+(
+    `run` String,
+    `pod` String,
+    `arrived` DateTime64(3, 'UTC')
+)
+ENGINE = ReplacingMergeTree
+ORDER BY (run, arrived)
+SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+
+CREATE TABLE tatara_ledger.events
+(
+    `id` UUID COMMENT 'what the source says identifies the call',
+    `content` UUID COMMENT 'hash of everything said but the arrival',
+    `source_id` String COMMENT 'identity as the source wrote it, empty if derived from the content',
+    `feed` LowCardinality(String),
+    `time` DateTime64(3, 'UTC') COMMENT 'by the source',
+    `arrived` DateTime64(3, 'UTC') COMMENT 'by the receiver',
+    `project` LowCardinality(String),
+    `repo` LowCardinality(String),
+    `kind` LowCardinality(String),
+    `task` String,
+    `issue` String,
+    `run` String,
+    `session` String,
+    `model` LowCardinality(String),
+    `effort` LowCardinality(String),
+    `agent` LowCardinality(String),
+    `input_tokens` UInt64 COMMENT 'never includes cached tokens',
+    `output_tokens` UInt64,
+    `cache_read_tokens` UInt64,
+    `cache_write_tokens` UInt64 COMMENT 'all cache writes',
+    `cache_write_5m_tokens` UInt64 COMMENT 'the part known to live 5 minutes',
+    `cache_write_1h_tokens` UInt64 COMMENT 'the part known to live 1 hour',
+    `web_searches` UInt64,
+    `speed` LowCardinality(String),
+    `batch` Bool,
+    `inference_geo` LowCardinality(String),
+    `reported_nano` Nullable(Int64) COMMENT 'nano-dollars as reported by the source',
+    `duration_ms` UInt64,
+    `batch_id` UInt64 COMMENT 'the insert that brought it',
+    `earliest` UInt64 MATERIALIZED bitNot(toUInt64(toUnixTimestamp64Milli(arrived))),
+    INDEX by_run run TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_session session TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_batch batch_id TYPE minmax GRANULARITY 1,
+    INDEX by_arrival arrived TYPE minmax GRANULARITY 1
+)
+ENGINE = ReplacingMergeTree(earliest)
+PARTITION BY toYYYYMM(time)
+ORDER BY (toStartOfFiveMinutes(time), id, content)
+SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+
+CREATE TABLE tatara_ledger.heard
+(
+    `feed` LowCardinality(String),
+    `project` LowCardinality(String),
+    `first` SimpleAggregateFunction(min, DateTime64(3, 'UTC')),
+    `last` SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
+)
+ENGINE = AggregatingMergeTree
+ORDER BY (feed, project)
+SETTINGS index_granularity = 8192;
+
+CREATE TABLE tatara_ledger.links
+(
+    `run` String,
+    `pod` String,
+    `task` String,
+    `session` String,
+    `issue` String,
+    `handoff_key` String,
+    `kind` String,
+    `repo` String,
+    `project` String,
+    `effort` String,
+    `arrived` DateTime64(3, 'UTC'),
+    INDEX by_session session TYPE bloom_filter(0.01) GRANULARITY 1
+)
+ENGINE = ReplacingMergeTree
+ORDER BY (run, arrived, pod, task, session, issue, handoff_key, kind, repo, project, effort)
+SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+
+CREATE TABLE tatara_ledger.marks
+(
+    `bucket` DateTime('UTC'),
+    `mark` UInt64 COMMENT 'one attempt to write charges of the bucket',
+    `state` UInt8 COMMENT '0 open, 1 written, 2 in the 5-minute rollup, 3 in the hourly rollup',
+    `changed` DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = ReplacingMergeTree(state)
+ORDER BY (bucket, mark)
+TTL toDateTime(changed) + toIntervalDay(1) WHERE state = 3
+SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+
+CREATE TABLE tatara_ledger.run_summaries
+(
+    `run` String,
+    `version` UInt64,
+    `pod` String,
+    `project` String,
+    `repo` String,
+    `kind` String,
+    `task` String,
+    `issue` String,
+    `session` String,
+    `effort` String,
+    `lives` UInt64,
+    `first_seen` DateTime64(3, 'UTC'),
+    `last_seen` DateTime64(3, 'UTC'),
+    `ended` Nullable(DateTime64(3, 'UTC'))
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY run
+SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+
+CREATE VIEW tatara_ledger.runs
+(
+    `run` String,
+    `pod` String,
+    `project` String,
+    `repo` String,
+    `kind` String,
+    `task` String,
+    `issue` String,
+    `session` String,
+    `lives` UInt64,
+    `first_seen` DateTime64(3, 'UTC'),
+    `last_seen` DateTime64(3, 'UTC'),
+    `ended` Nullable(DateTime64(3, 'UTC')),
+    `requests` Nullable(UInt64),
+    `input_tokens` UInt64,
+    `output_tokens` UInt64,
+    `cache_read_tokens` UInt64,
+    `cache_write_tokens` UInt64,
+    `unpriced_tokens` UInt64,
+    `cost_usd` Nullable(Decimal(38, 9)),
+    `reported_cost_usd` Nullable(Decimal(38, 9)),
+    `computed_cost_usd` Nullable(Decimal(38, 9)),
+    `cache_savings_usd` Nullable(Decimal(38, 9)),
+    `approximate` UInt8,
+    `estimated` UInt8
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    run,
+    if(p.run != '', p.pod, '') AS pod,
+    if(s.run != '', s.project, p.project) AS project,
+    if(s.run != '', s.repo, p.repo) AS repo,
+    if(s.run != '', s.kind, p.kind) AS kind,
+    if(s.run != '', s.task, p.task) AS task,
+    if(s.run != '', s.issue, p.issue) AS issue,
+    if(s.run != '', s.session, p.session) AS session,
+    if(p.run != '', p.lives, 1) AS lives,
+    if(p.run != '', p.first_seen, toDateTime64(s.first_time, 3, 'UTC')) AS first_seen,
+    if(p.run != '', p.last_seen, toDateTime64(s.last_time, 3, 'UTC')) AS last_seen,
+    p.ended AS ended,
+    s.requests AS requests,
+    s.input_tokens AS input_tokens,
+    s.output_tokens AS output_tokens,
+    s.cache_read_tokens AS cache_read_tokens,
+    s.cache_write_tokens AS cache_write_tokens,
+    s.unpriced_tokens AS unpriced_tokens,
+    s.cost_usd AS cost_usd,
+    s.reported_cost_usd AS reported_cost_usd,
+    s.computed_cost_usd AS computed_cost_usd,
+    s.cache_savings_usd AS cache_savings_usd,
+    s.approximate AS approximate,
+    s.estimated AS estimated
+FROM
+(
+    SELECT
+        run,
+        argMax(project, time) AS project,
+        argMax(repo, time) AS repo,
+        argMax(kind, time) AS kind,
+        argMax(task, time) AS task,
+        argMax(issue, time) AS issue,
+        argMax(session, time) AS session,
+        min(time) AS first_time,
+        max(time) AS last_time,
+        sum(requests) AS requests,
+        sum(input_tokens) AS input_tokens,
+        sum(output_tokens) AS output_tokens,
+        sum(cache_read_tokens) AS cache_read_tokens,
+        sum(cache_write_tokens) AS cache_write_tokens,
+        sum(unpriced_tokens) AS unpriced_tokens,
+        sum(cost_usd) AS cost_usd,
+        sum(reported_cost_usd) AS reported_cost_usd,
+        sum(computed_cost_usd) AS computed_cost_usd,
+        sum(cache_savings_usd) AS cache_savings_usd,
+        max(approximate) AS approximate,
+        max(estimated) AS estimated
+    FROM tatara_ledger.spend
+    WHERE run != ''
+    GROUP BY run
+) AS s
+FULL OUTER JOIN
+(
+    SELECT *
+    FROM tatara_ledger.run_summaries
+    FINAL
+) AS p USING (run);
+
+CREATE TABLE tatara_ledger.samples
+(
+    `run` String,
+    `id` UUID COMMENT 'of run, counters and push count',
+    `pod` String,
+    `arrived` DateTime64(3, 'UTC'),
+    `pushes` UInt64 COMMENT 'pushes that the process had attempted before this one',
+    `counters` String COMMENT 'JSON of the counters that are kept' CODEC(ZSTD(3)),
+    `earliest` UInt64 MATERIALIZED bitNot(toUInt64(toUnixTimestamp64Milli(arrived)))
+)
+ENGINE = ReplacingMergeTree(earliest)
+ORDER BY (run, id)
+SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+
+CREATE VIEW tatara_ledger.sources
+(
+    `feed` LowCardinality(String),
+    `project` LowCardinality(String),
+    `first_heard` SimpleAggregateFunction(min, DateTime64(3, 'UTC')),
+    `last_heard` SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    feed,
+    project,
+    min(first) AS first_heard,
+    max(last) AS last_heard
+FROM tatara_ledger.heard
+GROUP BY
+    feed,
+    project;
+
+CREATE VIEW tatara_ledger.spend
+(
+    `time` DateTime('UTC'),
+    `feed` LowCardinality(String),
+    `project` LowCardinality(String),
+    `repo` LowCardinality(String),
+    `kind` LowCardinality(String),
+    `task` String,
+    `issue` String,
+    `run` String,
+    `session` String,
+    `model` LowCardinality(String),
+    `effort` LowCardinality(String),
+    `agent` LowCardinality(String),
+    `requests` Nullable(UInt64),
+    `input_tokens` UInt64,
+    `output_tokens` UInt64,
+    `cache_read_tokens` UInt64,
+    `cache_write_tokens` UInt64,
+    `cache_write_5m_tokens` UInt64,
+    `cache_write_1h_tokens` UInt64,
+    `web_searches` UInt64,
+    `unpriced_tokens` UInt64,
+    `reported_nano` Nullable(Int64),
+    `computed_nano` Nullable(Int64),
+    `cost_nano` Nullable(Int64),
+    `savings_nano` Nullable(Int64),
+    `approximate` UInt8,
+    `estimated` UInt8,
+    `cost_usd` Nullable(Decimal(38, 9)),
+    `reported_cost_usd` Nullable(Decimal(38, 9)),
+    `computed_cost_usd` Nullable(Decimal(38, 9)),
+    `cache_savings_usd` Nullable(Decimal(38, 9))
+)
+DEFINER = default SQL SECURITY DEFINER
+AS WITH
+    (
+        SELECT (groupUniqArrayIf(bucket, state < 2), groupUniqArrayIf(toStartOfHour(bucket), state < 3))
+        FROM tatara_ledger.marks
+        FINAL
+    ) AS dirty
+SELECT
+    bucket AS time,
+    feed,
+    project,
+    repo,
+    kind,
+    task,
+    issue,
+    run,
+    session,
+    model,
+    effort,
+    agent,
+    requests,
+    input_tokens,
+    output_tokens,
+    cache_read_tokens,
+    cache_write_tokens,
+    cache_write_5m_tokens,
+    cache_write_1h_tokens,
+    web_searches,
+    unpriced_tokens,
+    reported_nano,
+    computed_nano,
+    cost_nano,
+    savings_nano,
+    approximate,
+    estimated,
+    toDecimal128(cost_nano, 9) / 1000000000 AS cost_usd,
+    toDecimal128(reported_nano, 9) / 1000000000 AS reported_cost_usd,
+    toDecimal128(computed_nano, 9) / 1000000000 AS computed_cost_usd,
+    toDecimal128(savings_nano, 9) / 1000000000 AS cache_savings_usd
+FROM
+(
+    SELECT
+        bucket,
+        row.feed AS feed,
+        row.project AS project,
+        row.repo AS repo,
+        row.kind AS kind,
+        row.task AS task,
+        row.issue AS issue,
+        row.run AS run,
+        row.session AS session,
+        row.model AS model,
+        row.effort AS effort,
+        row.agent AS agent,
+        row.requests AS requests,
+        row.input_tokens AS input_tokens,
+        row.output_tokens AS output_tokens,
+        row.cache_read_tokens AS cache_read_tokens,
+        row.cache_write_tokens AS cache_write_tokens,
+        row.cache_write_5m_tokens AS cache_write_5m_tokens,
+        row.cache_write_1h_tokens AS cache_write_1h_tokens,
+        row.web_searches AS web_searches,
+        row.unpriced_tokens AS unpriced_tokens,
+        row.reported_nano AS reported_nano,
+        row.computed_nano AS computed_nano,
+        row.cost_nano AS cost_nano,
+        row.savings_nano AS savings_nano,
+        row.approximate AS approximate,
+        row.estimated AS estimated
+    FROM tatara_ledger.spend_5m
+    FINAL
+    ARRAY JOIN row
+    WHERE bucket NOT IN (dirty.1)
+    UNION ALL
+    SELECT
+        bucket,
+        feed,
+        project,
+        repo,
+        kind,
+        task,
+        issue,
+        run,
+        session,
+        model,
+        effort,
+        agent,
+        requests,
+        input_tokens,
+        output_tokens,
+        cache_read_tokens,
+        cache_write_tokens,
+        cache_write_5m_tokens,
+        cache_write_1h_tokens,
+        web_searches,
+        unpriced_tokens,
+        reported_nano,
+        computed_nano,
+        cost_nano,
+        savings_nano,
+        approximate,
+        estimated
+    FROM tatara_ledger.charges
+    FINAL
+    WHERE (bucket IN (dirty.1)) AND counted
+);
+
+CREATE TABLE tatara_ledger.spend_1h
+(
+    `bucket` DateTime('UTC'),
+    `version` UInt64,
+    `row.feed` Array(LowCardinality(String)),
+    `row.project` Array(LowCardinality(String)),
+    `row.repo` Array(LowCardinality(String)),
+    `row.kind` Array(LowCardinality(String)),
+    `row.model` Array(LowCardinality(String)),
+    `row.effort` Array(LowCardinality(String)),
+    `row.agent` Array(LowCardinality(String)),
+    `row.requests` Array(Nullable(UInt64)),
+    `row.input_tokens` Array(UInt64),
+    `row.output_tokens` Array(UInt64),
+    `row.cache_read_tokens` Array(UInt64),
+    `row.cache_write_tokens` Array(UInt64),
+    `row.cache_write_5m_tokens` Array(UInt64),
+    `row.cache_write_1h_tokens` Array(UInt64),
+    `row.web_searches` Array(UInt64),
+    `row.unpriced_tokens` Array(UInt64),
+    `row.reported_nano` Array(Nullable(Int64)),
+    `row.computed_nano` Array(Nullable(Int64)),
+    `row.cost_nano` Array(Nullable(Int64)),
+    `row.savings_nano` Array(Nullable(Int64)),
+    `row.approximate` Array(UInt8),
+    `row.estimated` Array(UInt8)
+)
+ENGINE = ReplacingMergeTree(version)
+PARTITION BY toYYYYMM(bucket)
+ORDER BY bucket
+SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+
+CREATE TABLE tatara_ledger.spend_5m
+(
+    `bucket` DateTime('UTC'),
+    `version` UInt64 COMMENT 'server time in ns before the marks were read',
+    `row.feed` Array(LowCardinality(String)),
+    `row.project` Array(LowCardinality(String)),
+    `row.repo` Array(LowCardinality(String)),
+    `row.kind` Array(LowCardinality(String)),
+    `row.task` Array(String),
+    `row.issue` Array(String),
+    `row.run` Array(String),
+    `row.session` Array(String),
+    `row.model` Array(LowCardinality(String)),
+    `row.effort` Array(LowCardinality(String)),
+    `row.agent` Array(LowCardinality(String)),
+    `row.requests` Array(Nullable(UInt64)),
+    `row.input_tokens` Array(UInt64),
+    `row.output_tokens` Array(UInt64),
+    `row.cache_read_tokens` Array(UInt64),
+    `row.cache_write_tokens` Array(UInt64),
+    `row.cache_write_5m_tokens` Array(UInt64),
+    `row.cache_write_1h_tokens` Array(UInt64),
+    `row.web_searches` Array(UInt64),
+    `row.unpriced_tokens` Array(UInt64),
+    `row.reported_nano` Array(Nullable(Int64)),
+    `row.computed_nano` Array(Nullable(Int64)),
+    `row.cost_nano` Array(Nullable(Int64)),
+    `row.savings_nano` Array(Nullable(Int64)),
+    `row.approximate` Array(UInt8),
+    `row.estimated` Array(UInt8)
+)
+ENGINE = ReplacingMergeTree(version)
+PARTITION BY toYYYYMM(bucket)
+ORDER BY bucket
+SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+
+CREATE VIEW tatara_ledger.spend_hourly
+(
+    `time` DateTime('UTC'),
+    `feed` LowCardinality(String),
+    `project` LowCardinality(String),
+    `repo` LowCardinality(String),
+    `kind` LowCardinality(String),
+    `model` LowCardinality(String),
+    `effort` LowCardinality(String),
+    `agent` LowCardinality(String),
+    `requests` Nullable(UInt64),
+    `input_tokens` UInt64,
+    `output_tokens` UInt64,
+    `cache_read_tokens` UInt64,
+    `cache_write_tokens` UInt64,
+    `cache_write_5m_tokens` UInt64,
+    `cache_write_1h_tokens` UInt64,
+    `web_searches` UInt64,
+    `unpriced_tokens` UInt64,
+    `reported_nano` Nullable(Int64),
+    `computed_nano` Nullable(Int64),
+    `cost_nano` Nullable(Int64),
+    `savings_nano` Nullable(Int64),
+    `approximate` UInt8,
+    `estimated` UInt8,
+    `cost_usd` Nullable(Decimal(38, 9)),
+    `reported_cost_usd` Nullable(Decimal(38, 9)),
+    `computed_cost_usd` Nullable(Decimal(38, 9)),
+    `cache_savings_usd` Nullable(Decimal(38, 9))
+)
+DEFINER = default SQL SECURITY DEFINER
+AS WITH
+    (
+        SELECT (groupUniqArrayIf(bucket, state < 2), groupUniqArrayIf(toStartOfHour(bucket), state < 3))
+        FROM tatara_ledger.marks
+        FINAL
+    ) AS dirty
+SELECT
+    bucket AS time,
+    feed,
+    project,
+    repo,
+    kind,
+    model,
+    effort,
+    agent,
+    requests,
+    input_tokens,
+    output_tokens,
+    cache_read_tokens,
+    cache_write_tokens,
+    cache_write_5m_tokens,
+    cache_write_1h_tokens,
+    web_searches,
+    unpriced_tokens,
+    reported_nano,
+    computed_nano,
+    cost_nano,
+    savings_nano,
+    approximate,
+    estimated,
+    toDecimal128(cost_nano, 9) / 1000000000 AS cost_usd,
+    toDecimal128(reported_nano, 9) / 1000000000 AS reported_cost_usd,
+    toDecimal128(computed_nano, 9) / 1000000000 AS computed_cost_usd,
+    toDecimal128(savings_nano, 9) / 1000000000 AS cache_savings_usd
+FROM
+(
+    SELECT
+        bucket,
+        row.feed AS feed,
+        row.project AS project,
+        row.repo AS repo,
+        row.kind AS kind,
+        row.model AS model,
+        row.effort AS effort,
+        row.agent AS agent,
+        row.requests AS requests,
+        row.input_tokens AS input_tokens,
+        row.output_tokens AS output_tokens,
+        row.cache_read_tokens AS cache_read_tokens,
+        row.cache_write_tokens AS cache_write_tokens,
+        row.cache_write_5m_tokens AS cache_write_5m_tokens,
+        row.cache_write_1h_tokens AS cache_write_1h_tokens,
+        row.web_searches AS web_searches,
+        row.unpriced_tokens AS unpriced_tokens,
+        row.reported_nano AS reported_nano,
+        row.computed_nano AS computed_nano,
+        row.cost_nano AS cost_nano,
+        row.savings_nano AS savings_nano,
+        row.approximate AS approximate,
+        row.estimated AS estimated
+    FROM tatara_ledger.spend_1h
+    FINAL
+    ARRAY JOIN row
+    WHERE bucket NOT IN (dirty.2)
+    UNION ALL
+    SELECT
+        toStartOfHour(spend_5m.bucket) AS bucket,
+        row.feed AS feed,
+        row.project AS project,
+        row.repo AS repo,
+        row.kind AS kind,
+        row.model AS model,
+        row.effort AS effort,
+        row.agent AS agent,
+        row.requests AS requests,
+        row.input_tokens AS input_tokens,
+        row.output_tokens AS output_tokens,
+        row.cache_read_tokens AS cache_read_tokens,
+        row.cache_write_tokens AS cache_write_tokens,
+        row.cache_write_5m_tokens AS cache_write_5m_tokens,
+        row.cache_write_1h_tokens AS cache_write_1h_tokens,
+        row.web_searches AS web_searches,
+        row.unpriced_tokens AS unpriced_tokens,
+        row.reported_nano AS reported_nano,
+        row.computed_nano AS computed_nano,
+        row.cost_nano AS cost_nano,
+        row.savings_nano AS savings_nano,
+        row.approximate AS approximate,
+        row.estimated AS estimated
+    FROM tatara_ledger.spend_5m
+    FINAL
+    ARRAY JOIN row
+    WHERE (toStartOfHour(spend_5m.bucket) IN (dirty.2)) AND (spend_5m.bucket NOT IN (dirty.1))
+    UNION ALL
+    SELECT
+        toStartOfHour(charges.bucket) AS bucket,
+        feed,
+        project,
+        repo,
+        kind,
+        model,
+        effort,
+        agent,
+        requests,
+        input_tokens,
+        output_tokens,
+        cache_read_tokens,
+        cache_write_tokens,
+        cache_write_5m_tokens,
+        cache_write_1h_tokens,
+        web_searches,
+        unpriced_tokens,
+        reported_nano,
+        computed_nano,
+        cost_nano,
+        savings_nano,
+        approximate,
+        estimated
+    FROM tatara_ledger.charges
+    FINAL
+    WHERE (charges.bucket IN (dirty.1)) AND counted
+);
+
+CREATE VIEW tatara_ledger.tasks
+(
+    `task` String,
+    `project` String,
+    `repo` String,
+    `kind` String,
+    `issue` String,
+    `first_seen` DateTime('UTC'),
+    `last_seen` DateTime('UTC'),
+    `runs` UInt64,
+    `requests` Nullable(UInt64),
+    `input_tokens` UInt64,
+    `output_tokens` UInt64,
+    `cache_read_tokens` UInt64,
+    `cache_write_tokens` UInt64,
+    `unpriced_tokens` UInt64,
+    `cost_usd` Nullable(Decimal(38, 9)),
+    `reported_cost_usd` Nullable(Decimal(38, 9)),
+    `computed_cost_usd` Nullable(Decimal(38, 9)),
+    `cache_savings_usd` Nullable(Decimal(38, 9)),
+    `approximate` UInt8,
+    `estimated` UInt8
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    task,
+    argMax(project, time) AS project,
+    argMax(repo, time) AS repo,
+    argMax(kind, time) AS kind,
+    argMax(issue, time) AS issue,
+    min(time) AS first_seen,
+    max(time) AS last_seen,
+    uniqExactIf(run, run != '') AS runs,
+    sum(requests) AS requests,
+    sum(input_tokens) AS input_tokens,
+    sum(output_tokens) AS output_tokens,
+    sum(cache_read_tokens) AS cache_read_tokens,
+    sum(cache_write_tokens) AS cache_write_tokens,
+    sum(unpriced_tokens) AS unpriced_tokens,
+    sum(cost_usd) AS cost_usd,
+    sum(reported_cost_usd) AS reported_cost_usd,
+    sum(computed_cost_usd) AS computed_cost_usd,
+    sum(cache_savings_usd) AS cache_savings_usd,
+    max(approximate) AS approximate,
+    max(estimated) AS estimated
+FROM tatara_ledger.spend
+WHERE task != ''
+GROUP BY task;
+
+CREATE VIEW tatara_ledger.tools
+(
+    `time` DateTime('UTC'),
+    `project` LowCardinality(String),
+    `repo` LowCardinality(String),
+    `kind` LowCardinality(String),
+    `task` String,
+    `issue` String,
+    `run` String,
+    `session` String,
+    `effort` LowCardinality(String),
+    `tool` LowCardinality(String),
+    `outcome` LowCardinality(String),
+    `calls` UInt64
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    bucket AS time,
+    project,
+    repo,
+    kind,
+    task,
+    issue,
+    run,
+    session,
+    effort,
+    tool,
+    outcome,
+    count AS calls
+FROM tatara_ledger.activity
+FINAL
+WHERE name = 'tools';
+
+CREATE VIEW tatara_ledger.turns
+(
+    `time` DateTime('UTC'),
+    `project` LowCardinality(String),
+    `repo` LowCardinality(String),
+    `kind` LowCardinality(String),
+    `task` String,
+    `issue` String,
+    `run` String,
+    `session` String,
+    `effort` LowCardinality(String),
+    `result` LowCardinality(String),
+    `turns` UInt64,
+    `timed_turns` UInt64,
+    `duration_seconds` Float64,
+    `duration_bounds` Array(Float64),
+    `duration_buckets` Array(UInt64)
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    bucket AS time,
+    project,
+    repo,
+    kind,
+    task,
+    issue,
+    run,
+    session,
+    effort,
+    result,
+    if(name = 'turns', count, 0) AS turns,
+    if(name = 'turn_durations', count, 0) AS timed_turns,
+    seconds AS duration_seconds,
+    bounds AS duration_bounds,
+    buckets AS duration_buckets
+FROM tatara_ledger.activity
+FINAL
+WHERE name IN ('turns', 'turn_durations');
+
