@@ -210,6 +210,10 @@ func keyOf(c *usage.Charge) chargeKey {
 	return chargeKey{c.Bucket().Unix(), c.FactRun, c.ID}
 }
 
+func activityKey(a *usage.Activity) chargeKey {
+	return chargeKey{a.Bucket().Unix(), a.FactRun, a.ID}
+}
+
 // relink derives the stored events of linked runs, and of every session that
 // they are or were linked to, anew.
 func (d *derivation) relink(ctx context.Context, linked set) error {
@@ -250,33 +254,37 @@ func (d *derivation) pushes(ctx context.Context, runs []string) error {
 	if len(runs) == 0 {
 		return nil
 	}
-	sessions := set{}
-	for _, run := range runs {
-		if l := derive.LatestLink(d.links.byRun[run]); l != nil {
-			sessions.add(l.Session)
-		}
-	}
-	d.sessions = sessions.list()
+	d.sessions = d.links.sessionsOf(runs)
 	var err error
 	if d.fingerprints, err = d.ledger.Fingerprints(ctx, runs, d.sessions); err != nil {
 		return err
 	}
-	samples, err := d.ledger.Samples(ctx, runs)
-	if err != nil {
+	want, err := d.wantedPushes(ctx, runs)
+	if err != nil || len(d.runs) == 0 {
 		return err
 	}
+	return d.difference(ctx, want)
+}
+
+// wantedPushes derives what should be stored of the pushes of runs. It sets
+// d.runs to those that have any.
+func (d *derivation) wantedPushes(ctx context.Context, runs []string) (derive.Run, error) {
+	var want derive.Run
+	samples, err := d.ledger.Samples(ctx, runs)
+	if err != nil {
+		return want, err
+	}
 	if d.runs = slices.Sorted(maps.Keys(samples)); len(d.runs) == 0 {
-		return nil
+		return want, nil
 	}
 	ends, err := d.ledger.Ends(ctx, d.runs)
 	if err != nil {
-		return err
+		return want, err
 	}
 	byRun, bySession, err := d.ledger.CalledModels(ctx, d.runs, d.sessions)
 	if err != nil {
-		return err
+		return want, err
 	}
-	var want derive.Run
 	for _, run := range d.runs {
 		f := derive.RunFacts{Run: run, Samples: samples[run], Ends: ends[run], Covered: map[string]bool{}}
 		f.Link = derive.LatestLink(d.links.byRun[run])
@@ -292,7 +300,7 @@ func (d *derivation) pushes(ctx context.Context, runs []string) error {
 		want.Activity = append(want.Activity, r.Activity...)
 		d.out.Summaries = append(d.out.Summaries, r.Summary)
 	}
-	return d.difference(ctx, want)
+	return want, nil
 }
 
 // difference adds to the output what of want is not stored yet, and what is
@@ -314,9 +322,7 @@ func (d *derivation) difference(ctx context.Context, want derive.Run) error {
 	}
 	write, gone := differ(want.Charges, charges, keyOf)
 	d.out.Charges, d.out.GoneCharges = append(d.out.Charges, write...), append(d.out.GoneCharges, gone...)
-	d.out.Activity, d.out.GoneActivity = differ(want.Activity, activity, func(a *usage.Activity) chargeKey {
-		return chargeKey{a.Bucket().Unix(), a.FactRun, a.ID}
-	})
+	d.out.Activity, d.out.GoneActivity = differ(want.Activity, activity, activityKey)
 	return nil
 }
 

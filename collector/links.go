@@ -42,3 +42,14 @@ func (l *links) of(e *usage.Event) *usage.Link {
 func (l *links) ofSession(session string) *usage.Link {
 	return derive.LatestLink(l.bySession[session])
 }
+
+// sessionsOf are the sessions that the runs are linked to.
+func (l *links) sessionsOf(runs []string) []string {
+	out := set{}
+	for _, run := range runs {
+		if link := derive.LatestLink(l.byRun[run]); link != nil {
+			out.add(link.Session)
+		}
+	}
+	return out.list()
+}

@@ -83,10 +83,13 @@ func (s *Store) Links(ctx context.Context, runs, sessions []string) ([]usage.Lin
 	if len(runs) == 0 && len(sessions) == 0 {
 		return nil, nil
 	}
-	const q = `SELECT run, pod, task, session, issue, handoff_key, kind, repo, project, effort, arrived
-		FROM links WHERE run IN (@runs) OR (session != '' AND session IN (@sessions))`
+	return s.links(ctx, "WHERE run IN (@runs) OR (session != '' AND session IN (@sessions))", named(runs, sessions)...)
+}
+
+func (s *Store) links(ctx context.Context, where string, args ...any) ([]usage.Link, error) {
+	const q = `SELECT run, pod, task, session, issue, handoff_key, kind, repo, project, effort, arrived FROM links `
 	var out []usage.Link
-	err := s.query(ctx, "links", q, named(runs, sessions), func(rows driver.Rows) error {
+	err := s.query(ctx, "links", q+where, args, func(rows driver.Rows) error {
 		var l usage.Link
 		err := rows.Scan(&l.Run, &l.Pod, &l.Task, &l.Session, &l.Issue, &l.HandoffKey, &l.Kind, &l.Repo, &l.Project, &l.Effort, &l.Arrived)
 		l.Arrived = l.Arrived.UTC()
