@@ -23,8 +23,8 @@ import (
 	"github.com/szymonrychu/tatara-ledger/simulate"
 )
 
-// newSimulatedFleetCommand plays a fleet of wrappers, or a recording of real ones.
-func newSimulatedFleetCommand() *cobra.Command {
+// newSimulateCommand plays a fleet of wrappers, or a recording of real ones.
+func newSimulateCommand() *cobra.Command {
 	s := simulation{cfg: simulate.DefaultConfig()}
 	cmd := &cobra.Command{
 		Use:   "simulate",
