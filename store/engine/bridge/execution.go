@@ -54,9 +54,10 @@ func (x *execution) run() error {
 	default:
 		return exceptionf(codeUnsupportedMethod, "method %s is not supported", headerSafe(x.r.Method))
 	}
-	if s.stopping.Load() {
+	if !s.begin() {
 		return exceptionf(codeTooManyQueries, "the server is shutting down")
 	}
+	defer s.end()
 	if x.query, err = parseQuery(x.r, x.id, restricted); err != nil {
 		return err
 	}

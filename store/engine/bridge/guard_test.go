@@ -1,9 +1,14 @@
 package bridge
 
 import (
+	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
 func guardedDatabase(t *testing.T) {
@@ -197,5 +202,31 @@ func TestEngineRolesAlone(t *testing.T) {
 		if err := x.do(sql); err == nil {
 			t.Errorf("%s: allowed", sql)
 		}
+	}
+}
+
+// TestRestrictedAccountThroughDriver is what Grafana's datasource does: it uses
+// clickhouse-go, whose deadline becomes max_execution_time.
+func TestRestrictedAccountThroughDriver(t *testing.T) {
+	guardedDatabase(t)
+	conn := connect(t, func(o *clickhouse.Options) {
+		o.Auth = clickhouse.Auth{Database: "guarded", Username: "grafana", Password: grafanaPassword}
+		o.Compression = &clickhouse.Compression{Method: clickhouse.CompressionLZ4}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := conn.Ping(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var sum uint64
+	if err := conn.QueryRow(ctx, "SELECT sum(a) FROM spend WHERE a > ?", 0).Scan(&sum); err != nil || sum != 3 {
+		t.Fatal(sum, err)
+	}
+	var ex *clickhouse.Exception
+	if err := conn.QueryRow(ctx, "SELECT sum(a) FROM raw").Scan(&sum); !errors.As(err, &ex) || ex.Code != codeAccessDenied {
+		t.Fatal(err)
+	}
+	if batch, err := conn.PrepareBatch(ctx, "INSERT INTO raw"); err == nil {
+		t.Error("an insert was prepared", batch.Abort())
 	}
 }

@@ -258,3 +258,12 @@ func TestMidStreamException(t *testing.T) {
 		t.Fatalf("status %d", got.status)
 	}
 }
+
+// TestErrorDuringUpload makes sure that the reason reaches a client that is
+// still sending.
+func TestErrorDuringUpload(t *testing.T) {
+	got := do(t, request{params: url.Values{"query": {"INSERT INTO nowhere FORMAT CSV"}}, body: bytes.NewReader(make([]byte, 32<<20))})
+	if got.status != 404 || !strings.HasPrefix(got.body, "Code: 60.") {
+		t.Fatalf("status %d: %s", got.status, got.body)
+	}
+}

@@ -67,8 +67,8 @@ type span struct{ header, data []byte }
 func (r *reframer) block(b []byte) (int, error) {
 	c := &cursor{b: b}
 	columns, rows := c.uvarint(), c.uvarint()
-	if c.short {
-		return 0, errShort
+	if err := c.state(); err != nil {
+		return 0, err
 	}
 	dimensions := b[:c.at]
 	if columns > uint64(len(b)) {
@@ -80,8 +80,8 @@ func (r *reframer) block(b []byte) (int, error) {
 		c.string()
 		name := c.string()
 		typed := c.at
-		if c.short {
-			return 0, errShort
+		if err := c.state(); err != nil {
+			return 0, err
 		}
 		if rows > 0 {
 			layout, err := r.layout(string(name))
@@ -91,11 +91,8 @@ func (r *reframer) block(b []byte) (int, error) {
 			layout.prefix(c)
 			layout.data(c, rows)
 		}
-		if c.short {
-			return 0, errShort
-		}
-		if c.err != nil {
-			return 0, c.err
+		if err := c.state(); err != nil {
+			return 0, err
 		}
 		spans = append(spans, span{b[start:typed], b[typed:c.at]})
 	}
@@ -139,6 +136,16 @@ type cursor struct {
 	err   error
 }
 
+func (c *cursor) state() error {
+	if c.err != nil {
+		return c.err
+	}
+	if c.short {
+		return errShort
+	}
+	return nil
+}
+
 func (c *cursor) skip(n uint64) []byte {
 	if c.short || c.err != nil || n > uint64(len(c.b)-c.at) {
 		c.short = true
@@ -150,7 +157,7 @@ func (c *cursor) skip(n uint64) []byte {
 }
 
 func (c *cursor) uvarint() uint64 {
-	if c.short {
+	if c.short || c.err != nil {
 		return 0
 	}
 	v, n := binary.Uvarint(c.b[c.at:])

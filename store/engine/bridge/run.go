@@ -59,7 +59,7 @@ func Run(ctx context.Context, config Config) error {
 func shutdown(ctx context.Context, web *http.Server, server *Server, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	server.stopping.Store(true)
+	server.refuse()
 	if err := web.Shutdown(ctx); err != nil {
 		server.stop() // out of time: kill what still runs
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/szymonrychu/tatara-ledger/store/engine/chdb"
@@ -26,10 +25,46 @@ type Server struct {
 	host     string
 	builtins *builtins
 
-	stopping atomic.Bool
-	stop     context.CancelFunc // cancels every running query
-	life     context.Context
-	running  sync.WaitGroup
+	stop context.CancelFunc // cancels every running query
+	life context.Context
+
+	mu       sync.Mutex
+	running  int
+	stopping bool
+	idle     chan struct{} // closed when stopping and nothing runs
+}
+
+// begin counts a request in, unless the server is stopping.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return false
+	}
+	s.running++
+	return true
+}
+
+func (s *Server) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	if s.stopping && s.running == 0 {
+		close(s.idle)
+	}
+}
+
+// refuse makes every further request fail; running ones go on.
+func (s *Server) refuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return
+	}
+	s.stopping = true
+	if s.running == 0 {
+		close(s.idle)
+	}
 }
 
 // New starts the engine. Close must be called. A process can have one Server.
@@ -46,7 +81,7 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, engine: engine, queries: newAdmission(config.MaxQueries, config.QueueTimeout), log: config.Log}
+	s := &Server{config: config, engine: engine, queries: newAdmission(config.MaxQueries, config.QueueTimeout), log: config.Log, idle: make(chan struct{})}
 	s.life, s.stop = context.WithCancel(context.Background())
 	if err := s.identify(); err != nil {
 		return nil, errors.Join(err, engine.Close())
@@ -89,22 +124,29 @@ func (s *Server) identify() error {
 	return nil
 }
 
+// killPatience is how long a killed query may take to end: KILL is heeded
+// between blocks.
+const killPatience = 15 * time.Second
+
 // Close stops taking requests, waits for running ones until ctx ends, kills
-// the rest, and stops the engine, so that its data is on disk.
+// the rest, and stops the engine, so that its data is on disk. If a query
+// heeds no kill the engine is left running and an error returned: what was
+// acknowledged is safe all the same.
 func (s *Server) Close(ctx context.Context) error {
-	s.stopping.Store(true)
-	done := make(chan struct{})
-	go func() {
-		s.running.Wait()
-		close(done)
-	}()
+	s.refuse()
 	select {
-	case <-done:
+	case <-s.idle:
 	case <-ctx.Done():
 	}
 	s.stop()
-	<-done
-	return s.engine.Close()
+	timer := time.NewTimer(killPatience)
+	defer timer.Stop()
+	select {
+	case <-s.idle:
+		return s.engine.Close()
+	case <-timer.C:
+		return errors.New("a query did not end when it was killed")
+	}
 }
 
 // ServeHTTP is ClickHouse's HTTP interface.
@@ -129,8 +171,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serveQuery(w http.ResponseWriter, r *http.Request) {
-	s.running.Add(1)
-	defer s.running.Done()
 	started := time.Now()
 	id := r.URL.Query().Get("query_id")
 	if id == "" {

@@ -7,14 +7,17 @@ import "strings"
 type token struct {
 	text       string
 	start, end int
-	quoted     bool
-	depth      int // of brackets, before this token
+	quoted     bool // a name or string in quotes
+	literal    bool // a string
+	depth      int  // of brackets, before this token
 }
 
 // is reports whether the token is the unquoted keyword.
 func (t token) is(keyword string) bool { return !t.quoted && strings.EqualFold(t.text, keyword) }
 
-func (t token) isWord() bool { return t.quoted || (t.text != "" && isWordByte(t.text[0])) }
+func (t token) isWord() bool {
+	return !t.literal && (t.quoted || (t.text != "" && isWordByte(t.text[0])))
+}
 
 // scanner cuts SQL into tokens. It knows only as much of the language as is
 // needed to find where a statement's header ends; the engine parses it for real.
@@ -40,7 +43,7 @@ func (s *scanner) next() (t token, ok bool) {
 		if !s.skipQuoted(b) {
 			return token{}, false
 		}
-		return token{s.sql[start+1 : s.at-1], start, s.at, b != '\'', s.depth}, true
+		return token{s.sql[start+1 : s.at-1], start, s.at, true, b == '\'', s.depth}, true
 	case isWordByte(b):
 		for s.at < len(s.sql) && isWordByte(s.sql[s.at]) {
 			s.at++
@@ -48,7 +51,7 @@ func (s *scanner) next() (t token, ok bool) {
 	default:
 		s.at++
 	}
-	t = token{s.sql[start:s.at], start, s.at, false, s.depth}
+	t = token{s.sql[start:s.at], start, s.at, false, false, s.depth}
 	switch t.text {
 	case "(", "[", "{":
 		s.depth++
