@@ -91,11 +91,21 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
+// maxDifferences bounds what is printed for people: one cause usually shows
+// thousands of times.
+const maxDifferences = 50
+
 func writeVerification(w io.Writer, v *collector.Verification, format string) error {
 	if format == "json" {
 		return writeJSON(w, v)
 	}
-	for _, d := range v.Differences {
+	for i, d := range v.Differences {
+		if i == maxDifferences {
+			if _, err := fmt.Fprintf(w, "and %d more; --format json has all\n", len(v.Differences)-i); err != nil {
+				return err
+			}
+			break
+		}
 		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\n\twant   %s\n\tstored %s\n", d.What, d.Where, d.ID, d.Want, d.Stored); err != nil {
 			return err
 		}

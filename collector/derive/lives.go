@@ -2,7 +2,6 @@ package derive
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -13,47 +12,34 @@ import (
 // in the order of its push counts. A run id is reused by a respawned pod, and
 // the old pod's last pushes may arrive after the new pod's first.
 //
-// Within one process the push count strictly rises and no counter falls, so
-// samples are taken by push count and each continues a life that fits. Where
-// several fit, an idle continuation (nothing but the push count moved) wins,
-// then the smallest cost: pushes that would have been lost in between
-// (logarithmic, an outage loses many at once) and samples of other lives that
-// arrived in between (one late push is likely, several are not). Where costs
-// tie, the earliest arrival decides. The result depends only on the set of
-// samples, never on the order in which they are given.
-//
-// Samples of wrappers that do not count pushes all have count 0; they continue
-// each other in the order of arrival as long as no counter falls.
+// Within one process the push count strictly rises and no counter falls. If all
+// samples fit one process, it is one. Else [search] finds the likeliest history
+// that is in keeping with that. The result depends only on the set of samples,
+// never on the order in which they are given.
 func lives(samples []usage.Sample) [][]usage.Sample {
 	order := byIdentity(samples)
 	slices.SortFunc(order, func(a, b usage.Sample) int {
 		return cmp.Or(a.Arrived.Compare(b.Arrived), slices.Compare(a.ID[:], b.ID[:]))
 	})
-	rank := make(map[usage.ID]int, len(order))
-	for i, s := range order {
-		rank[s.ID] = i
+	byCount := slices.Clone(order)
+	slices.SortStableFunc(byCount, func(a, b usage.Sample) int { return cmp.Compare(a.Pushes, b.Pushes) })
+	if isOneLife(byCount) {
+		return [][]usage.Sample{byCount}
 	}
-	slices.SortStableFunc(order, func(a, b usage.Sample) int { return cmp.Compare(a.Pushes, b.Pushes) })
-
-	var out [][]usage.Sample
-	for _, s := range order {
-		best, bestCost := -1, math.Inf(1)
-		for i, life := range out {
-			last := &life[len(life)-1]
-			if !continues(last, &s) {
-				continue
-			}
-			if c := linkCost(last, &s, rank); c < bestCost {
-				best, bestCost = i, c
-			}
-		}
-		if best < 0 {
-			out = append(out, []usage.Sample{s})
-			continue
-		}
-		out[best] = append(out[best], s)
+	out := search(order)
+	for _, life := range out {
+		slices.SortStableFunc(life, func(a, b usage.Sample) int { return cmp.Compare(a.Pushes, b.Pushes) })
 	}
 	return out
+}
+
+func isOneLife(byCount []usage.Sample) bool {
+	for i := 1; i < len(byCount); i++ {
+		if !continues(&byCount[i-1], &byCount[i]) {
+			return false
+		}
+	}
+	return len(byCount) > 0
 }
 
 // byIdentity keeps each identity once, with its earliest arrival.
@@ -72,24 +58,6 @@ func byIdentity(samples []usage.Sample) []usage.Sample {
 		}
 	}
 	return out
-}
-
-// linkCost is how unlikely it is that next is the push after last.
-func linkCost(last, next *usage.Sample, rank map[usage.ID]int) float64 {
-	if next.Pushes == last.Pushes+1 && !moved(&last.Counters, &next.Counters) {
-		return -1
-	}
-	lost := 0.0
-	if gap := next.Pushes - last.Pushes; gap > 1 {
-		lost = math.Log2(float64(gap))
-	}
-	overtaken := rank[next.ID] - rank[last.ID] - 1
-	if overtaken < 0 {
-		// next arrived before last: out of order within one process, which
-		// needs two connections.
-		overtaken = -overtaken + 1
-	}
-	return lost + float64(overtaken)
 }
 
 // continues reports whether next can be a later snapshot of last's process.
@@ -141,13 +109,6 @@ func bucketsRise(a, b usage.DurationCounter) bool {
 		}
 	}
 	return true
-}
-
-// moved reports whether any counter differs.
-func moved(a, b *usage.Counters) bool {
-	return !slices.Equal(a.Tokens, b.Tokens) || !slices.Equal(a.Costs, b.Costs) ||
-		!slices.Equal(a.Turns, b.Turns) || !slices.Equal(a.Tools, b.Tools) ||
-		a.Durations.Count != b.Durations.Count || a.Durations.Sum != b.Durations.Sum
 }
 
 // inArrivalOrder is a copy of a life sorted by arrival: the order in which its

@@ -85,6 +85,9 @@ func (s *Store) PushedActivity(ctx context.Context, runs []string, from time.Tim
 		l := &a.Labels
 		err := rows.Scan(&a.FactRun, &id, &a.Time, &feed, &l.Project, &l.Repo, &l.Kind, &l.Task, &l.Issue, &l.Run,
 			&l.Session, &l.Effort, &name, &a.Result, &a.Tool, &a.Outcome, &a.Count, &a.Seconds, &a.Bounds, &a.Buckets)
+		if len(a.Bounds) == 0 {
+			a.Bounds, a.Buckets = nil, nil // as derived: only durations have any
+		}
 		a.ID, a.Feed, a.Name, a.Time = usage.ID(id), usage.Feed(feed), usage.ActivityName(name), a.Time.UTC()
 		out = append(out, a)
 		return err

@@ -1,0 +1,182 @@
+package derive
+
+import (
+	"math"
+	"slices"
+
+	"github.com/szymonrychu/tatara-ledger/collector/usage"
+)
+
+const (
+	// openLives is how many processes may still be pushing: the newest and
+	// those whose late pushes arrive after it.
+	openLives = 3
+	// beamWidth is how many histories are followed at once. Few samples leave
+	// more than two ways open, so the best one is practically never dropped.
+	beamWidth = 24
+	// hopelessCost is by how much a history may cost more than the cheapest and
+	// still be followed: more than several lost pushes or restarts win back.
+	hopelessCost = 16
+	// newLifeCost weighs a restart against the pushes that must have been lost
+	// otherwise. It is about as likely as an outage of eight pushes.
+	newLifeCost = 4
+	// disorderCost weighs a push that another of the same process overtook,
+	// which needs two connections or two replicas.
+	disorderCost = 2
+)
+
+// search takes samples in the order of arrival and follows the likeliest
+// histories: each sample continues the newest process, is a late push of an
+// older one, was overtaken within its process, or is the first of a new one.
+// A history costs what it takes to believe it: pushes lost in between
+// (logarithmic, an outage loses many at once), late pushes (one is likely,
+// several are not), disorder and restarts. Where costs tie, the one that was
+// possible first wins.
+func search(order []usage.Sample) [][]usage.Sample {
+	beam := []*history{{}}
+	// The pushes before a process's first turn look the same in every life and
+	// are one fact, so a life may begin after them with nothing lost.
+	idle := uint64(0)
+	for i := range order {
+		s := &order[i]
+		next := make([]*history, 0, len(beam)*(openLives+1))
+		for _, h := range beam {
+			next = h.extend(next, s, idle)
+		}
+		beam = prune(next)
+		if isIdle(&s.Counters) {
+			idle = max(idle, s.Pushes+1)
+		}
+	}
+	best := beam[0]
+	out := make([][]usage.Sample, best.lives)
+	i := len(order)
+	for h := best; h.parent != nil; h = h.parent {
+		i--
+		out[h.life] = append(out[h.life], order[i])
+	}
+	for _, life := range out {
+		slices.Reverse(life)
+	}
+	return out
+}
+
+// history is one way to read the samples so far. It is immutable.
+type history struct {
+	parent *history
+	life   int // to which the last sample belongs
+	lives  int
+	cost   float64
+	open   [openLives]process // newest first
+}
+
+// process is a life that may still push.
+type process struct {
+	life int
+	last *push // the highest push count so far; nil if there is no process
+	late int   // pushes that arrived after a newer process's first
+}
+
+// push is a sample in a life, by descending push count.
+type push struct {
+	sample *usage.Sample
+	before *push
+}
+
+// extend adds the histories that s makes of h.
+func (h *history) extend(to []*history, s *usage.Sample, idle uint64) []*history {
+	for k := range h.open {
+		p := &h.open[k]
+		// Without a push count nothing tells a late push from a restart.
+		if p.last == nil || (k > 0 && s.Pushes == 0) {
+			continue
+		}
+		last, cost := p.last.insert(s)
+		if last == nil {
+			continue
+		}
+		n := &history{parent: h, life: p.life, lives: h.lives, cost: h.cost + cost, open: h.open}
+		n.open[k].last = last
+		if k > 0 {
+			n.open[k].late++
+			n.cost += float64(n.open[k].late)
+		}
+		to = append(to, n)
+	}
+	n := &history{parent: h, life: h.lives, lives: h.lives + 1, cost: h.cost + newLifeCost}
+	if s.Pushes > idle {
+		n.cost += math.Log2(float64(s.Pushes - idle + 1))
+	}
+	n.open[0] = process{life: h.lives, last: &push{sample: s}}
+	copy(n.open[1:], h.open[:])
+	return append(to, n)
+}
+
+// insert returns the life with s at its place and what that costs; nil if s
+// does not fit.
+func (p *push) insert(s *usage.Sample) (*push, float64) {
+	last := p.sample
+	if s.Pushes > last.Pushes || s.Pushes == 0 && last.Pushes == 0 {
+		if !continues(last, s) {
+			return nil, 0
+		}
+		return &push{s, p}, lost(last, s)
+	}
+	if !continues(s, last) {
+		return nil, 0
+	}
+	if p.before == nil {
+		return &push{last, &push{sample: s}}, disorderCost
+	}
+	before, cost := p.before.insert(s)
+	if before == nil {
+		return nil, 0
+	}
+	return &push{last, before}, cost + disorderCost
+}
+
+// lost is what it takes to believe that nothing between two pushes arrived.
+func lost(from, to *usage.Sample) float64 {
+	if to.Pushes <= from.Pushes+1 {
+		return 0
+	}
+	return math.Log2(float64(to.Pushes - from.Pushes))
+}
+
+func isIdle(c *usage.Counters) bool {
+	return len(c.Tokens) == 0 && len(c.Turns) == 0 && len(c.Costs) == 0 && len(c.Tools) == 0
+}
+
+// prune keeps the cheapest histories, and of those with the same open
+// processes only the cheapest: what follows cannot tell them apart.
+func prune(all []*history) []*history {
+	slices.SortStableFunc(all, func(a, b *history) int {
+		switch {
+		case a.cost < b.cost:
+			return -1
+		case a.cost > b.cost:
+			return 1
+		}
+		return 0
+	})
+	out := all[:0]
+	for _, h := range all {
+		if len(out) == beamWidth || h.cost > all[0].cost+hopelessCost {
+			break
+		}
+		if !slices.ContainsFunc(out, func(o *history) bool { return o.sameEnds(h) }) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func (h *history) sameEnds(o *history) bool {
+	for k := range h.open {
+		a, b := h.open[k], o.open[k]
+		if (a.last == nil) != (b.last == nil) || a.last != nil && (a.last.sample != b.last.sample || a.late != b.late) {
+			return false
+		}
+	}
+	return true
+}
