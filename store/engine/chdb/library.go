@@ -132,13 +132,10 @@ func (s *symbols) call(fn func(conn, query unsafe.Pointer, queryLen uint, format
 // which a null pointer is undefined even with length 0.
 func stringPointer(s string) unsafe.Pointer {
 	if s == "" {
-		return unsafe.Pointer(&emptyByte)
+		return unsafe.Pointer(new(byte))
 	}
 	return unsafe.Pointer(unsafe.StringData(s))
 }
-
-// emptyByte is what an empty string points to; it is only read.
-var emptyByte byte
 
 // cStrings returns NUL-terminated copies of args and the array of pointers to
 // them, as argv.
