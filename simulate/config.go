@@ -32,7 +32,7 @@ type Config struct {
 	Projects []string
 	// Models: reviews and triage run mostly on the first whose name contains
 	// "sonnet", the others on the first with "opus"; every seventh pod takes
-	// the next of the list, so that each is used. A model that is not in the
+	// the next of the list, beginning with the last, so that each is used. A model that is not in the
 	// price book is simulated and unpriced.
 	Models []string
 	// Turns bounds the turns of a life. Default 6. 0: no pod finishes a turn.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -99,7 +100,7 @@ func TestContentIsTheSeeds(t *testing.T) {
 	sent := func(change func(*Config)) map[string]string {
 		one, first := newReceiver(t)
 		two, second := newReceiver(t)
-		run(t, newFleet(t, func(c *Config) { c.PushURLs = []string{first, second}; change(c) }))
+		run(t, newFleet(t, func(c *Config) { c.PushURLs, c.Pods = []string{first, second}, 15; change(c) }))
 		if len(one.requests) == 0 || len(two.requests) == 0 {
 			t.Error("a receiver heard nothing")
 		}
@@ -119,11 +120,11 @@ func TestContentIsTheSeeds(t *testing.T) {
 		"shuffled":  func(c *Config) { c.Shuffle = true },
 		"duplicate": func(c *Config) { c.Duplicate = true },
 	} {
-		if diff := cmp.Diff(want, sent(change)); diff != "" {
-			t.Errorf("%s:\n%s", name, diff)
+		if got := sent(change); !maps.Equal(want, got) {
+			t.Errorf("%s:\n%s", name, cmp.Diff(want, got))
 		}
 	}
-	if cmp.Equal(want, sent(func(c *Config) { c.Seed = 2 })) {
+	if maps.Equal(want, sent(func(c *Config) { c.Seed = 2 })) {
 		t.Error("two seeds are one")
 	}
 }

@@ -103,7 +103,7 @@ func drawModels(rng *rand.Rand, models []string, kind string, index int) []strin
 	}
 	first := max(0, slices.IndexFunc(models, func(m string) bool { return strings.Contains(m, family) }))
 	if index%7 == 6 {
-		first = index / 7 % len(models)
+		first = (index/7 + len(models) - 1) % len(models)
 	}
 	second := (first + 1 + rng.IntN(len(models))) % len(models)
 	if second == first || rng.IntN(4) > 0 {

@@ -3,14 +3,14 @@ package simulate
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
-	"syscall"
+	"sync/atomic"
 	"time"
 )
 
@@ -40,7 +40,7 @@ type Outcome struct {
 	Status int
 	Err    error
 
-	unsent     bool
+	sent       bool // a connection was there to send it on
 	retryAfter time.Duration
 }
 
@@ -56,7 +56,7 @@ func (o Outcome) worthRepeating() bool {
 // acknowledge.
 func (o Outcome) maybeKept() bool {
 	if o.Status == 0 {
-		return !o.unsent && !errors.Is(o.Err, syscall.ECONNREFUSED)
+		return o.sent
 	}
 	return o.Status >= 500
 }
@@ -94,7 +94,7 @@ func pushURL(base, pod, run string) string {
 // once sends a request once and counts it.
 func (r *running) once(ctx context.Context, q Request) Outcome {
 	if err := r.gap.wait(ctx); err != nil {
-		return Outcome{Err: err, unsent: true}
+		return Outcome{Err: err}
 	}
 	if r.cfg.Before != nil {
 		r.cfg.Before(ctx, q)
@@ -130,14 +130,16 @@ func (r *running) do(ctx context.Context, q Request) Outcome {
 const maxAnswer = 64 << 10
 
 func send(client *http.Client, req *http.Request) Outcome {
-	resp, err := client.Do(req)
+	var sent atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }}
+	resp, err := client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err != nil {
-		return Outcome{Err: err}
+		return Outcome{Err: err, sent: sent.Load()}
 	}
 	defer resp.Body.Close()
 	// The status is the answer; a body that breaks off changes nothing.
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
-	o := Outcome{Status: resp.StatusCode}
+	o := Outcome{Status: resp.StatusCode, sent: true}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
 		o.retryAfter = time.Duration(min(max(s, 0), 3600)) * time.Second
 	}
