@@ -251,11 +251,14 @@ func (d *derivation) relink(ctx context.Context, linked set) error {
 // pushes derives the pushes of those of the runs that have any, and compares
 // with what is stored: only differences are written.
 func (d *derivation) pushes(ctx context.Context, runs []string) error {
-	if len(runs) == 0 {
-		return nil
+	// Most runs have no pushes, and what follows reads more than an index. A
+	// run that gets its first sample after this is derived by that sample's
+	// writer, which sees all that is stored by now.
+	runs, err := d.ledger.SampledRuns(ctx, runs)
+	if err != nil || len(runs) == 0 {
+		return err
 	}
 	d.sessions = d.links.sessionsOf(runs)
-	var err error
 	if d.fingerprints, err = d.ledger.Fingerprints(ctx, runs, d.sessions); err != nil {
 		return err
 	}

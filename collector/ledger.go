@@ -16,6 +16,7 @@ type Ledger interface {
 	AppendFacts(ctx context.Context, batch uint64, f *usage.Facts) error
 	Conflicts(ctx context.Context, batch uint64, since time.Time) ([]usage.Event, error)
 	Links(ctx context.Context, runs, sessions []string) ([]usage.Link, error)
+	SampledRuns(ctx context.Context, runs []string) ([]string, error)
 	Samples(ctx context.Context, runs []string) (map[string][]usage.Sample, error)
 	Ends(ctx context.Context, runs []string) (map[string][]usage.End, error)
 	CalledModels(ctx context.Context, runs, sessions []string) (byRun, bySession map[string][]string, err error)

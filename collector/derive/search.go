@@ -63,8 +63,8 @@ func search(order []usage.Sample) [][]usage.Sample {
 
 // history is one way to read the samples so far. It is immutable.
 type history struct {
-	parent *history
-	life   int // to which the last sample belongs
+	parent *history // of the samples before the last
+	life   int      // of the last sample
 	lives  int
 	cost   float64
 	open   [openLives]process // newest first
@@ -74,7 +74,6 @@ type history struct {
 type process struct {
 	life int
 	last *push // the highest push count so far; nil if there is no process
-	late int   // pushes that arrived after a newer process's first
 }
 
 // push is a sample in a life, by descending push count.
@@ -98,8 +97,7 @@ func (h *history) extend(to []*history, s *usage.Sample, idle uint64) []*history
 		n := &history{parent: h, life: p.life, lives: h.lives, cost: h.cost + cost, open: h.open}
 		n.open[k].last = last
 		if k > 0 {
-			n.open[k].late++
-			n.cost += float64(n.open[k].late)
+			n.cost += late(h.open[k-1].last)
 		}
 		to = append(to, n)
 	}
@@ -135,12 +133,25 @@ func (p *push) insert(s *usage.Sample) (*push, float64) {
 	return &push{last, before}, cost + disorderCost
 }
 
-// lost is what it takes to believe that nothing between two pushes arrived.
+// lost is what it takes to believe that nothing between two pushes arrived:
+// pushes that are missing, and turns that ended without being seen.
 func lost(from, to *usage.Sample) float64 {
-	if to.Pushes <= from.Pushes+1 {
-		return 0
+	cost := 0.5 * math.Log2(1+float64(turns(to)-turns(from)))
+	if to.Pushes > from.Pushes+1 {
+		cost += math.Log2(float64(to.Pushes - from.Pushes))
 	}
-	return math.Log2(float64(to.Pushes - from.Pushes))
+	return cost
+}
+
+// late is what it takes to believe that a process still pushes when the one
+// after it has: it dies soon after.
+func late(newer *push) float64 { return math.Log2(1 + float64(newer.sample.Pushes)) }
+
+func turns(s *usage.Sample) (n uint64) {
+	for _, t := range s.Counters.Turns {
+		n += t.Count
+	}
+	return n
 }
 
 func isIdle(c *usage.Counters) bool {
@@ -174,7 +185,7 @@ func prune(all []*history) []*history {
 func (h *history) sameEnds(o *history) bool {
 	for k := range h.open {
 		a, b := h.open[k], o.open[k]
-		if (a.last == nil) != (b.last == nil) || a.last != nil && (a.last.sample != b.last.sample || a.late != b.late) {
+		if (a.last == nil) != (b.last == nil) || a.last != nil && (a.last.sample != b.last.sample) {
 			return false
 		}
 	}

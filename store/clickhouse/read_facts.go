@@ -32,6 +32,22 @@ func (s *Store) query(ctx context.Context, what, sql string, args []any, scan fu
 	return nil
 }
 
+// SampledRuns returns those of the runs that have samples, in order.
+func (s *Store) SampledRuns(ctx context.Context, runs []string) ([]string, error) {
+	if len(runs) == 0 {
+		return nil, nil
+	}
+	const q = `SELECT DISTINCT run FROM samples WHERE run IN (@runs) ORDER BY run`
+	var out []string
+	err := s.query(ctx, "sampled runs", q, []any{clickhouse.Named("runs", runs)}, func(rows driver.Rows) error {
+		var run string
+		err := rows.Scan(&run)
+		out = append(out, run)
+		return err
+	})
+	return out, err
+}
+
 // Samples returns the samples of the runs that have any, by run. A sample may
 // appear more than once.
 func (s *Store) Samples(ctx context.Context, runs []string) (map[string][]usage.Sample, error) {
@@ -142,12 +158,25 @@ const eventSelect = `SELECT id, content, source_id, feed, time, arrived, project
 // content, with an event of the batch, among those that arrived at since or
 // later.
 func (s *Store) Conflicts(ctx context.Context, batch uint64, since time.Time) ([]usage.Event, error) {
-	const where = `WHERE arrived >= @since AND id IN (
-		SELECT id FROM events WHERE arrived >= @since AND id IN (SELECT id FROM events WHERE batch_id = @batch)
-		GROUP BY id HAVING uniqExact(content) > 1)`
-	var out []usage.Event
+	// The common answer is none, so the events themselves are read only then.
+	const contested = `SELECT id FROM events
+		WHERE arrived >= @since AND id IN (SELECT id FROM events WHERE batch_id = @batch)
+		GROUP BY id HAVING min(content) != max(content)`
+	var ids []uuid.UUID
 	args := []any{clickhouse.Named("batch", batch), clickhouse.Named("since", since)}
-	err := s.query(ctx, "conflicting events", eventSelect+where, args, func(rows driver.Rows) error {
+	err := s.query(ctx, "contested ids", contested, args, func(rows driver.Rows) error {
+		var id uuid.UUID
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	const where = `WHERE arrived >= @since AND id IN (@ids)`
+	var out []usage.Event
+	args = []any{clickhouse.Named("ids", ids), clickhouse.Named("since", since)}
+	err = s.query(ctx, "conflicting events", eventSelect+where, args, func(rows driver.Rows) error {
 		e, err := scanEvent(rows)
 		out = append(out, e)
 		return err

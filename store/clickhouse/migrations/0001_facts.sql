@@ -1,5 +1,9 @@
 -- The facts: what sources said. Nothing here is ever updated; the same fact
 -- stored again collapses into the one that arrived first.
+--
+-- What is answered must survive a power loss: inserts, their folders and merges
+-- are synced. Inserted blocks stay compact parts (one data file instead of two
+-- per column), or every insert would sync sixty files.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS events
@@ -43,7 +47,8 @@ CREATE TABLE IF NOT EXISTS events
 ENGINE = ReplacingMergeTree(earliest)
 PARTITION BY toYYYYMM(time)
 ORDER BY (toStartOfFiveMinutes(time), id, content)
-SETTINGS fsync_after_insert = 1;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
+    min_bytes_for_wide_part = 134217728;
 
 CREATE TABLE IF NOT EXISTS samples
 (
@@ -57,7 +62,8 @@ CREATE TABLE IF NOT EXISTS samples
 )
 ENGINE = ReplacingMergeTree(earliest)
 ORDER BY (run, id)
-SETTINGS fsync_after_insert = 1;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
+    min_bytes_for_wide_part = 134217728;
 
 CREATE TABLE IF NOT EXISTS ends
 (
@@ -67,7 +73,8 @@ CREATE TABLE IF NOT EXISTS ends
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (run, arrived)
-SETTINGS fsync_after_insert = 1;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
+    min_bytes_for_wide_part = 134217728;
 
 CREATE TABLE IF NOT EXISTS links
 (
@@ -86,7 +93,8 @@ CREATE TABLE IF NOT EXISTS links
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (run, arrived, pod, task, session, issue, handoff_key, kind, repo, project, effort)
-SETTINGS fsync_after_insert = 1;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
+    min_bytes_for_wide_part = 134217728;
 
 -- Duplicates raise a maximum to itself, so this survives every retry.
 CREATE TABLE IF NOT EXISTS heard

@@ -42,7 +42,8 @@ CREATE TABLE IF NOT EXISTS charges
 ENGINE = ReplacingMergeTree(version, deleted)
 PARTITION BY toYYYYMM(bucket)
 ORDER BY (bucket, fact_run, id)
-SETTINGS fsync_after_insert = 1;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
+    min_bytes_for_wide_part = 134217728;
 
 CREATE TABLE IF NOT EXISTS activity
 (
@@ -73,7 +74,8 @@ CREATE TABLE IF NOT EXISTS activity
 ENGINE = ReplacingMergeTree(version, deleted)
 PARTITION BY toYYYYMM(bucket)
 ORDER BY (bucket, fact_run, id)
-SETTINGS fsync_after_insert = 1;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
+    min_bytes_for_wide_part = 134217728;
 
 CREATE TABLE IF NOT EXISTS run_summaries
 (
@@ -94,4 +96,5 @@ CREATE TABLE IF NOT EXISTS run_summaries
 )
 ENGINE = ReplacingMergeTree(version)
 ORDER BY run
-SETTINGS fsync_after_insert = 1;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
+    min_bytes_for_wide_part = 134217728;

@@ -16,7 +16,8 @@ CREATE TABLE IF NOT EXISTS marks
 ENGINE = ReplacingMergeTree(state)
 ORDER BY (bucket, mark)
 TTL toDateTime(changed) + INTERVAL 1 DAY DELETE WHERE state = 3
-SETTINGS fsync_after_insert = 1;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
+    min_bytes_for_wide_part = 134217728;
 
 CREATE TABLE IF NOT EXISTS spend_5m
 (
@@ -55,7 +56,8 @@ CREATE TABLE IF NOT EXISTS spend_5m
 ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(bucket)
 ORDER BY bucket
-SETTINGS fsync_after_insert = 1;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
+    min_bytes_for_wide_part = 134217728;
 
 CREATE TABLE IF NOT EXISTS spend_1h
 (
@@ -90,4 +92,5 @@ CREATE TABLE IF NOT EXISTS spend_1h
 ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(bucket)
 ORDER BY bucket
-SETTINGS fsync_after_insert = 1;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
+    min_bytes_for_wide_part = 134217728;

@@ -27,7 +27,7 @@ CREATE TABLE tatara_ledger.activity
 ENGINE = ReplacingMergeTree(version, deleted)
 PARTITION BY toYYYYMM(bucket)
 ORDER BY (bucket, fact_run, id)
-SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
 CREATE TABLE tatara_ledger.charges
 (
@@ -69,7 +69,7 @@ CREATE TABLE tatara_ledger.charges
 ENGINE = ReplacingMergeTree(version, deleted)
 PARTITION BY toYYYYMM(bucket)
 ORDER BY (bucket, fact_run, id)
-SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
 CREATE TABLE tatara_ledger.ends
 (
@@ -79,7 +79,7 @@ CREATE TABLE tatara_ledger.ends
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (run, arrived)
-SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
 CREATE TABLE tatara_ledger.events
 (
@@ -121,7 +121,7 @@ CREATE TABLE tatara_ledger.events
 ENGINE = ReplacingMergeTree(earliest)
 PARTITION BY toYYYYMM(time)
 ORDER BY (toStartOfFiveMinutes(time), id, content)
-SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
 CREATE TABLE tatara_ledger.heard
 (
@@ -151,7 +151,7 @@ CREATE TABLE tatara_ledger.links
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (run, arrived, pod, task, session, issue, handoff_key, kind, repo, project, effort)
-SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
 CREATE TABLE tatara_ledger.marks
 (
@@ -163,7 +163,7 @@ CREATE TABLE tatara_ledger.marks
 ENGINE = ReplacingMergeTree(state)
 ORDER BY (bucket, mark)
 TTL toDateTime(changed) + toIntervalDay(1) WHERE state = 3
-SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
 CREATE TABLE tatara_ledger.run_summaries
 (
@@ -184,7 +184,7 @@ CREATE TABLE tatara_ledger.run_summaries
 )
 ENGINE = ReplacingMergeTree(version)
 ORDER BY run
-SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
 CREATE VIEW tatara_ledger.runs
 (
@@ -286,7 +286,7 @@ CREATE TABLE tatara_ledger.samples
 )
 ENGINE = ReplacingMergeTree(earliest)
 ORDER BY (run, id)
-SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
 CREATE VIEW tatara_ledger.sources
 (
@@ -477,7 +477,7 @@ CREATE TABLE tatara_ledger.spend_1h
 ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(bucket)
 ORDER BY bucket
-SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
 CREATE TABLE tatara_ledger.spend_5m
 (
@@ -513,7 +513,7 @@ CREATE TABLE tatara_ledger.spend_5m
 ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(bucket)
 ORDER BY bucket
-SETTINGS fsync_after_insert = 1, index_granularity = 8192;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
 CREATE VIEW tatara_ledger.spend_hourly
 (

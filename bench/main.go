@@ -1,0 +1,98 @@
+// Command bench measures the pipeline against the raw limit of the engine, in
+// one run on one machine, and prints lines "name value unit". See
+// docs/benchmarks.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/szymonrychu/tatara-ledger/store/engine"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	binary string
+	calls  int
+	load   string
+}
+
+func run(ctx context.Context, args []string) error {
+	var o options
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.StringVar(&o.binary, "binary", "bin/tatara-ledger", "the built program")
+	fs.IntVar(&o.calls, "calls", 1_000_000, "calls, and raw rows, to write")
+	fs.StringVar(&o.load, "load", "", "be the load generator of this URL (the bench starts itself so)")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if o.load != "" {
+		return post(ctx, o.load, o.calls)
+	}
+	dir, err := os.MkdirTemp("", "tatara-ledger-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	// Engines of root run as another user, who must reach the folder.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return err
+	}
+	return measure(ctx, o, dir)
+}
+
+func measure(ctx context.Context, o options, dir string) (err error) {
+	cfg := engine.DefaultConfig()
+	cfg.DataDir, cfg.ClickHouse.Port, cfg.Executable = filepath.Join(dir, "engines"), 0, o.binary
+	if cfg.Executable, err = filepath.Abs(o.binary); err != nil {
+		return err
+	}
+	engines, err := engine.Start(ctx, cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engines.Close()) }()
+	raw, err := rawInserts(ctx, engines.ClickHouse(), o.calls)
+	if err != nil {
+		return fmt.Errorf("measuring raw inserts: %w", err)
+	}
+	fmt.Printf("raw_insert_rows_per_s %.0f rows/s\n", raw)
+	s, err := startService(ctx, o, dir, engines)
+	if err != nil {
+		return fmt.Errorf("starting the service: %w", err)
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	ingest, acknowledged, err := s.ingest(ctx, o.calls)
+	if err != nil {
+		return fmt.Errorf("measuring ingest: %w", err)
+	}
+	fmt.Printf("ingest_calls_per_s %.0f calls/s\n", ingest)
+	fmt.Printf("acknowledged_calls_per_s %.0f calls/s\n", acknowledged)
+	fmt.Printf("ingest_to_raw %.3f ratio\n", ingest/raw)
+	return nil
+}
+
+// loadCommand is this program as the load generator: another process, so that
+// its work is not the service's.
+func loadCommand(ctx context.Context, url string, calls int) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "-load", url, "-calls", fmt.Sprint(calls))
+	cmd.Stderr = os.Stderr
+	return cmd, nil
+}
