@@ -1,0 +1,238 @@
+package collector
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/szymonrychu/tatara-ledger/collector/usage"
+	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
+)
+
+// A writer may die between any two of its statements, or after one whose
+// answer was lost. The same batch again makes the figures right, whatever it
+// left behind (opentelemetry-proto#218, openmeter#5118).
+func TestWriterDiesAnywhere(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	want := map[string]usage.Nano{}
+	for step := int64(1); step <= 10; step++ {
+		for _, after := range []bool{false, true} {
+			kind, run := fmt.Sprintf("kind %d %v", step, after), fmt.Sprintf("run-%d-%v", step, after)
+			f := &usage.Facts{
+				Events: []usage.Event{
+					call("id "+kind, noon, usage.Labels{Kind: kind}),
+					call("", noon.Add(time.Hour), usage.Labels{Kind: kind}),
+					call("", noon.Add(2*time.Hour), usage.Labels{Session: "session " + run}),
+				},
+				Samples: []usage.Sample{push(t, run, 1, noon, map[string]uint64{"claude-haiku-4-5": 1})},
+				Links:   []usage.Link{{Run: run, Session: "session " + run, Kind: kind, Arrived: noon}},
+			}
+			faulty := &faultyLedger{Store: s, after: after}
+			faulty.left.Store(step)
+			w := newWriter(t, faulty)
+			if err := w.attempt(t.Context(), f); err == nil && step <= 8 {
+				t.Fatalf("step %d: no fault was injected", step)
+			}
+			write(t, w, f)
+			// The session's call and the push speak of the same run and
+			// model: the call counts. The push keeps its own kind.
+			want[kind] = 3 * five
+			if diff := cmp.Diff(want, spend(t, s, "kind")); diff != "" {
+				t.Fatalf("step %d, after %v:\n%s", step, after, diff)
+			}
+		}
+	}
+	closeAll(t, s)
+	if diff := cmp.Diff(want, spend(t, s, "kind")); diff != "" {
+		t.Errorf("closed:\n%s", diff)
+	}
+	verified(t, s)
+}
+
+func closeAll(t *testing.T, s *clickhouse.Store) {
+	t.Helper()
+	for {
+		b, err := s.CloseBuckets(t.Context(), clickhouse.Quiet{}, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := s.CloseHours(t.Context(), clickhouse.Quiet{}, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b+h == 0 {
+			return
+		}
+	}
+}
+
+func TestAnIDCountsOnceWithinTheWindow(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	w := newWriter(t, s)
+	first := call("a", noon, usage.Labels{Kind: "review"})
+	second := call("a", noon.Add(-3*time.Hour), usage.Labels{Kind: "implement"})
+	second.Arrived = noon.Add(time.Hour)
+	write(t, w, &usage.Facts{Events: []usage.Event{first}})
+	write(t, w, &usage.Facts{Events: []usage.Event{second}})
+	if diff := cmp.Diff(map[string]usage.Nano{"review": five}, spend(t, s, "kind")); diff != "" {
+		t.Errorf("the first must win:\n%s", diff)
+	}
+	// One that arrived earlier still, elsewhere, and drained late: it wins.
+	earlier := call("a", noon.Add(-6*time.Hour), usage.Labels{Kind: "refine"})
+	earlier.Arrived = noon.Add(-time.Hour)
+	write(t, w, &usage.Facts{Events: []usage.Event{earlier}})
+	if diff := cmp.Diff(map[string]usage.Nano{"refine": five}, spend(t, s, "kind")); diff != "" {
+		t.Errorf("the earliest arrival must win:\n%s", diff)
+	}
+	// After the window the id is another call's.
+	later := call("a", noon.Add(72*time.Hour), usage.Labels{Kind: "incident"})
+	later.Arrived = noon.Add(72 * time.Hour)
+	write(t, w, &usage.Facts{Events: []usage.Event{later}})
+	if diff := cmp.Diff(map[string]usage.Nano{"refine": five, "incident": five}, spend(t, s, "kind")); diff != "" {
+		t.Errorf("after the window:\n%s", diff)
+	}
+	verified(t, s)
+}
+
+func TestConflictUnderOneKeyKeepsTheWinner(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	w := newWriter(t, s)
+	a, b := call("a", noon, usage.Labels{Kind: "review"}), call("a", noon, usage.Labels{Kind: "implement"})
+	b.Arrived = noon.Add(time.Minute)
+	write(t, w, &usage.Facts{Events: []usage.Event{b, a}})
+	write(t, w, &usage.Facts{Events: []usage.Event{b}})
+	if diff := cmp.Diff(map[string]usage.Nano{"review": five}, spend(t, s, "kind")); diff != "" {
+		t.Error(diff)
+	}
+	verified(t, s)
+}
+
+func TestCallsBeatPushesPerRunAndModel(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	w := newWriter(t, s)
+	pushed := push(t, "run", 1, noon, map[string]uint64{"claude-haiku-4-5": 3, "claude-sonnet-5": 1})
+	write(t, w, &usage.Facts{Samples: []usage.Sample{pushed}})
+	if diff := cmp.Diff(map[string]usage.Nano{"push": 3*five + 2*five}, spend(t, s, "feed")); diff != "" {
+		t.Errorf("pushes alone:\n%s", diff)
+	}
+	write(t, w, &usage.Facts{Events: []usage.Event{call("a", noon, usage.Labels{Run: "run"})}})
+	if diff := cmp.Diff(map[string]usage.Nano{"call": five, "push": 2 * five}, spend(t, s, "feed")); diff != "" {
+		t.Errorf("a call of one model:\n%s", diff)
+	}
+	closeAll(t, s)
+	if diff := cmp.Diff(map[string]usage.Nano{"call": five, "push": 2 * five}, spend(t, s, "feed")); diff != "" {
+		t.Errorf("closed:\n%s", diff)
+	}
+	verified(t, s)
+}
+
+func TestALateLinkRelabels(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	w := newWriter(t, s)
+	write(t, w, &usage.Facts{
+		Events: []usage.Event{
+			call("by run", noon, usage.Labels{Run: "run"}),
+			call("by session", noon, usage.Labels{Session: "session", Model: "claude-sonnet-5"}),
+			call("own task", noon, usage.Labels{Run: "run", Task: "own"}),
+		},
+		Samples: []usage.Sample{push(t, "run", 1, noon, map[string]uint64{"claude-sonnet-5": 7, "claude-opus-5": 1})},
+	})
+	closeAll(t, s)
+	opus := 5 * five
+	sonnet := 2 * five
+	if diff := cmp.Diff(map[string]usage.Nano{"": five + sonnet, "own": five, "run": 7*sonnet + opus}, spend(t, s, "task")); diff != "" {
+		t.Errorf("unlinked:\n%s", diff)
+	}
+	// The session is the run's: its call now covers the run's pushes of Sonnet.
+	write(t, w, &usage.Facts{Links: []usage.Link{{Run: "run", Task: "task", Session: "session", Issue: "acme/w#1", Arrived: noon.Add(time.Minute)}}})
+	if diff := cmp.Diff(map[string]usage.Nano{"task": five + sonnet + opus, "own": five}, spend(t, s, "task")); diff != "" {
+		t.Errorf("linked:\n%s", diff)
+	}
+	closeAll(t, s)
+	verified(t, s)
+	// Another link lets the session go.
+	write(t, w, &usage.Facts{Links: []usage.Link{{Run: "run", Task: "other", Arrived: noon.Add(2 * time.Minute)}}})
+	if diff := cmp.Diff(map[string]usage.Nano{"": sonnet, "other": five + 7*sonnet + opus, "own": five}, spend(t, s, "task")); diff != "" {
+		t.Errorf("linked anew:\n%s", diff)
+	}
+	verified(t, s)
+}
+
+// Two replicas share one ledger: each batch of pushes of one run goes to one
+// of them at random, and everything is sent to both in the end.
+func TestTwoWritersOfOneRun(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	writers := []*Writer{newWriter(t, s), newWriter(t, s)}
+	done := make(chan error, len(writers))
+	for i, w := range writers {
+		go func() {
+			var err error
+			for n := uint64(1); n <= 12 && err == nil; n++ {
+				if n%2 == uint64(i) || n > 10 {
+					sample := push(t, "run", n, noon.Add(time.Duration(n)*time.Minute), map[string]uint64{"claude-haiku-4-5": n})
+					err = w.retry(t.Context(), &usage.Facts{Samples: []usage.Sample{sample}})
+				}
+			}
+			done <- err
+		}()
+	}
+	for range writers {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(map[string]usage.Nano{"implement": 12 * five}, spend(t, s, "kind")); diff != "" {
+		t.Error(diff)
+	}
+	verified(t, s)
+}
+
+// collector-contrib#43599: a backfill over more months than one insert may
+// touch is split, not refused for ever.
+func TestBackfillOverManyMonths(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	w := newWriter(t, s)
+	f := &usage.Facts{}
+	const months = 140
+	for i := range months {
+		f.Events = append(f.Events, call(fmt.Sprint(i), noon.AddDate(0, -i, -29), usage.Labels{Kind: "review", Model: "claude-haiku-4-5"}))
+	}
+	write(t, w, f)
+	if got := spend(t, s, "kind")["review"]; got != months*five {
+		t.Errorf("%d, want %d", got, months*five)
+	}
+}
+
+// litellm#38056: what no price is known for is unpriced, never 0 or negative,
+// and is counted.
+func TestUnknownModelIsUnpriced(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	w := newWriter(t, s)
+	reported := call("b", noon, usage.Labels{Kind: "implement", Model: "acme-llm"})
+	reported.Reported = usage.Some(7)
+	write(t, w, &usage.Facts{Events: []usage.Event{call("a", noon, usage.Labels{Kind: "review", Model: "acme-llm"}), reported}})
+	rows, err := s.Spend(t.Context(), clickhouse.SpendQuery{By: []string{"kind"}, From: noon.Add(-time.Hour), To: noon.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		switch {
+		case r.UnpricedTokens != 1_000_000:
+			t.Errorf("%v: %d unpriced tokens, want a million", r.Keys, r.UnpricedTokens)
+		case r.Keys[0] == "review" && r.Cost.Valid:
+			t.Errorf("review costs %v, want unknown", r.Cost)
+		case r.Keys[0] == "implement" && (r.Cost != usage.Some(7) || !r.Estimated):
+			t.Errorf("implement costs %v, estimated %v; want the reported 7, estimated", r.Cost, r.Estimated)
+		}
+	}
+}
