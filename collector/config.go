@@ -28,6 +28,10 @@ type Config struct {
 	// ConflictWindow is how long an id that a caller gave counts once, however
 	// different what comes under it. Default 48 h.
 	ConflictWindow time.Duration
+	// LabelBounds are how many values each label may have; more are folded
+	// into "other". Defaults: see DefaultLabelBounds. Too high: a label that
+	// carries an id by mistake makes every query slow.
+	LabelBounds LabelBounds
 	// CloseEvery is the closer's period. Default 1 s.
 	CloseEvery time.Duration
 	// CloseLimit is how many buckets one pass closes. Default 500.
@@ -46,6 +50,7 @@ func DefaultConfig() Config {
 		AttemptTimeout: 2 * time.Minute,
 		RetryMax:       5 * time.Second,
 		ConflictWindow: 48 * time.Hour,
+		LabelBounds:    DefaultLabelBounds(),
 		CloseEvery:     time.Second,
 		CloseLimit:     500,
 		Quiet:          clickhouse.Quiet{Settled: 5 * time.Second, Idle: time.Minute},
@@ -68,6 +73,9 @@ func (c Config) Validate() error {
 	positive("close period", c.CloseEvery > 0)
 	positive("close limit", c.CloseLimit > 0)
 	positive("quiet times", c.Quiet.Settled > 0 && c.Quiet.Idle > 0)
+	for _, b := range c.LabelBounds.labels() {
+		positive("bound of "+b.name, b.bound > 0)
+	}
 	if c.AttemptTimeout <= 0 || c.AttemptTimeout >= clickhouse.AbandonedAfter/2 {
 		errs = append(errs, fmt.Errorf("collector: attempt timeout must lie between 0 and %s", clickhouse.AbandonedAfter/2))
 	}

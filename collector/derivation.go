@@ -18,6 +18,7 @@ import (
 type derivation struct {
 	ledger  Ledger
 	deriver *derive.Deriver
+	guard   *guard
 	window  time.Duration // in which a caller-given id counts once
 
 	links links
@@ -59,6 +60,9 @@ func (d *derivation) batch(ctx context.Context, id uint64, f *usage.Facts) error
 		if err := d.relink(ctx, linked); err != nil {
 			return err
 		}
+	}
+	if err := d.guard.fold(ctx, visitCharges(d.out.Charges)); err != nil {
+		return err
 	}
 	for s := range sessions {
 		if l := d.links.ofSession(s); l != nil {
@@ -264,6 +268,9 @@ func (d *derivation) pushes(ctx context.Context, runs []string) error {
 	}
 	want, err := d.wantedPushes(ctx, runs)
 	if err != nil || len(d.runs) == 0 {
+		return err
+	}
+	if err := d.guard.fold(ctx, visitRun(&want, d.out.Summaries)); err != nil {
 		return err
 	}
 	return d.difference(ctx, want)

@@ -25,6 +25,8 @@ type Ledger interface {
 
 	PushedCharges(ctx context.Context, runs []string, from time.Time) ([]usage.Charge, error)
 	PushedActivity(ctx context.Context, runs []string, from time.Time) ([]usage.Activity, error)
+	LabelValues(ctx context.Context) ([]clickhouse.LabelValue, error)
+	AddLabelValues(ctx context.Context, values []clickhouse.LabelValue) error
 	OpenMarks(ctx context.Context, id uint64, buckets []time.Time) error
 	AppendDerived(ctx context.Context, d *clickhouse.Derived) error
 	CompleteMarks(ctx context.Context, id uint64, buckets []time.Time, took time.Duration, fresh uint64) error

@@ -14,6 +14,7 @@ type metrics struct {
 	unpriced  prometheus.Counter
 	stale     prometheus.Counter
 	aside     *prometheus.CounterVec
+	folded    *prometheus.CounterVec
 }
 
 type closerMetrics struct {
@@ -74,6 +75,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		conflicts: f.counter("writer_conflicts_total", "Events dropped because their id had come with other content within the conflict window."),
 		unpriced:  f.counter("writer_unpriced_tokens_total", "Tokens of written charges that no price was known for."),
 		stale:     f.counter("writer_rederived_runs_total", "Runs derived again because a fact about them came in meanwhile."),
+		folded:    f.counters("writer_folded_labels_total", "Labels of derived rows folded into \"other\" because the label has more values than its bound.", "label"),
 		aside:     f.counters("writer_set_aside_records_total", "Journal records that the ledger refuses, set aside in a file, by reason.", "reason"),
 	}
 }

@@ -51,6 +51,8 @@ type Verifier struct {
 	settle   time.Duration
 	progress func(done, total int)
 
+	labels []boundedLabel
+	known  map[string]map[string]bool
 	links  links
 	losers map[usage.ID]bool // by content
 	out    Verification
@@ -72,6 +74,10 @@ func (v *Verifier) Run(ctx context.Context) (*Verification, error) {
 		return nil, err
 	}
 	v.links = newLinks(all)
+	v.labels = LabelBounds{}.labels()
+	if v.known, err = knownLabels(ctx, v.ledger, v.labels); err != nil {
+		return nil, err
+	}
 	if err := v.contested(ctx); err != nil {
 		return nil, err
 	}
@@ -149,6 +155,7 @@ func (v *Verifier) hour(ctx context.Context, hour time.Time) ([]Difference, erro
 				continue
 			}
 			c := v.deriver.Event(e, v.links.of(e))
+			foldLabels(v.labels, v.known, &c.Labels)
 			want[keyOf(&c)] = c
 		}
 		return nil
@@ -232,6 +239,7 @@ func (v *Verifier) runs(ctx context.Context, runs []string) ([]Difference, error
 	if err != nil {
 		return nil, err
 	}
+	visitRun(&want, nil)(func(l *usage.Labels) { foldLabels(v.labels, v.known, l) })
 	have, err := v.ledger.PushedCharges(ctx, runs, time.Unix(0, 0))
 	if err != nil {
 		return nil, err

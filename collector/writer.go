@@ -30,6 +30,7 @@ type Writer struct {
 	codec   *Codec
 	ledger  Ledger
 	deriver *derive.Deriver
+	guard   *guard
 	aside   *Aside
 	log     *slog.Logger
 	metrics *metrics
@@ -38,9 +39,11 @@ type Writer struct {
 // NewWriter returns a writer; Run starts it. Records that the ledger refuses
 // go to aside.
 func NewWriter(cfg Config, source Source, codec *Codec, ledger Ledger, deriver *derive.Deriver, aside *Aside, log *slog.Logger, reg prometheus.Registerer) *Writer {
+	m := newMetrics(reg)
 	return &Writer{
 		cfg: cfg, source: source, codec: codec, ledger: ledger, deriver: deriver, aside: aside,
-		log: log.With("component", "writer"), metrics: newMetrics(reg),
+		guard: newGuard(ledger, cfg.LabelBounds, m.folded),
+		log:   log.With("component", "writer"), metrics: m,
 	}
 }
 
@@ -218,7 +221,7 @@ func (w *Writer) attempt(ctx context.Context, f *usage.Facts) error {
 }
 
 func (w *Writer) derivation() *derivation {
-	return &derivation{ledger: w.ledger, deriver: w.deriver, window: w.cfg.ConflictWindow}
+	return &derivation{ledger: w.ledger, deriver: w.deriver, guard: w.guard, window: w.cfg.ConflictWindow}
 }
 
 // writeDerived writes derived rows between the marks that make their buckets

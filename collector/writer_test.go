@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/szymonrychu/tatara-ledger/collector/usage"
 	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
@@ -234,5 +235,37 @@ func TestUnknownModelIsUnpriced(t *testing.T) {
 		case r.Keys[0] == "implement" && (r.Cost != usage.Some(7) || !r.Estimated):
 			t.Errorf("implement costs %v, estimated %v; want the reported 7, estimated", r.Cost, r.Estimated)
 		}
+	}
+}
+
+// What a label has beyond its bound is folded and counted; the facts keep it,
+// and the sum keeps every dollar.
+func TestLabelsBeyondTheirBoundAreFolded(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	w := newWriter(t, s)
+	w.guard.labels = LabelBounds{Project: 9, Repo: 9, Kind: 2, Model: 9, Effort: 9, Agent: 9}.labels()
+	for i := range 5 {
+		kind := fmt.Sprint("kind ", i)
+		f := &usage.Facts{Events: []usage.Event{call(kind, noon, usage.Labels{Kind: kind}), call(kind+" again", noon, usage.Labels{Kind: kind})}}
+		if i == 4 {
+			f.Samples = []usage.Sample{push(t, "run", 1, noon, map[string]uint64{"claude-haiku-4-5": 1})}
+		}
+		write(t, w, f)
+	}
+	want := map[string]usage.Nano{"kind 0": 2 * five, "kind 1": 2 * five, Other: 7 * five}
+	if diff := cmp.Diff(want, spend(t, s, "kind")); diff != "" {
+		t.Error(diff)
+	}
+	if n := testutil.ToFloat64(w.metrics.folded.WithLabelValues("kind")); n < 7 {
+		t.Errorf("%v labels counted as folded, want at least 7", n)
+	}
+	verified(t, s)
+	// A repeated batch folds the same, and writes nothing anew.
+	again := newWriter(t, s)
+	again.guard.labels = w.guard.labels
+	write(t, again, &usage.Facts{Samples: []usage.Sample{push(t, "run", 1, noon, map[string]uint64{"claude-haiku-4-5": 1})}})
+	if n := testutil.ToFloat64(again.metrics.charges.WithLabelValues("written")); n != 0 {
+		t.Errorf("%v charges written for a duplicate, want none", n)
 	}
 }

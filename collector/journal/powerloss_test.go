@@ -118,7 +118,7 @@ func (d *volatileDisk) Truncate(path string, size int64) error {
 	return d.osDisk.Truncate(path, size)
 }
 
-func (d *volatileDisk) SyncDir(path string) error {
+func (d *volatileDisk) SyncDir(string) error {
 	d.step(func() { d.durable = maps.Clone(d.live) })
 	return nil
 }

@@ -150,7 +150,7 @@ func TestDamageAnywhereKeepsEverythingElse(t *testing.T) {
 func checkDamaged(t *testing.T, cfg Config, names []string, files [][]byte, i int, want []string, lost int) {
 	t.Helper()
 	j := rewritten(t, cfg, names, files)
-	got, last := drain(t, j)
+	got, _ := drain(t, j)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatal(d)
 	}
@@ -165,7 +165,7 @@ func checkDamaged(t *testing.T, cfg Config, names []string, files [][]byte, i in
 	cfg.Dir = j.cfg.Dir
 	j = openTest(t, cfg, osDisk{})
 	appendTest(t, j, "after")
-	got, last = drain(t, j)
+	got, last := drain(t, j)
 	if d := cmp.Diff(append(slices.Clone(want), "after"), got); d != "" {
 		t.Fatalf("after a restart: %s", d)
 	}

@@ -179,7 +179,7 @@ func (e Explanation) WriteText(w io.Writer) error {
 	return err
 }
 
-func (e Explanation) writeHead(w io.Writer) {
+func (e Explanation) writeHead(w *tabwriter.Writer) {
 	name := e.Model
 	if e.MatchedAs != "" && e.MatchedAs != e.Model {
 		name += " (matched as " + e.MatchedAs + ")"
@@ -195,7 +195,7 @@ func (e Explanation) writeHead(w io.Writer) {
 	}
 }
 
-func (e Explanation) writeLines(w io.Writer) {
+func (e Explanation) writeLines(w *tabwriter.Writer) {
 	if len(e.Lines) == 0 {
 		return
 	}
@@ -219,7 +219,7 @@ func (e Explanation) writeLines(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-func (e Explanation) writeResult(w io.Writer) {
+func (e Explanation) writeResult(w *tabwriter.Writer) {
 	or := func(s *string) string {
 		if s == nil {
 			return "unknown"

@@ -98,7 +98,7 @@ func (r Row) checkFactors(rule func(ok bool, format string, args ...any)) {
 		factor Factor
 	}{{"us_inference", r.USInference}, {"fast", r.Fast}} {
 		rule(f.factor == 0 || f.factor >= factorOne, "%s %s is under 1: it is a surcharge", f.name, f.factor)
-		rule(f.factor <= maxFactor, "%s %s is over %s", f.name, f.factor, Factor(maxFactor))
+		rule(f.factor <= maxFactor, "%s %s is over %s", f.name, f.factor, maxFactor)
 	}
 	top := uint64(max(r.Input.Rate, r.Output.Rate, r.CacheWrite5m.Rate, r.CacheWrite1h.Rate, r.CacheRead.Rate))
 	if top > uint64(maxRate) || r.USInference > maxFactor || r.Fast > maxFactor {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/szymonrychu/tatara-ledger/api/envelope"
 )
@@ -39,7 +40,7 @@ func readBody(w http.ResponseWriter, req *http.Request, limit int64) ([]byte, er
 		return nil, tooLarge
 	}
 	var in io.Reader = http.MaxBytesReader(w, req.Body, limit)
-	switch enc := req.Header.Get("Content-Encoding"); enc {
+	switch strings.ToLower(req.Header.Get("Content-Encoding")) {
 	case "", "identity":
 	case "gzip":
 		zip, err := gzip.NewReader(in)

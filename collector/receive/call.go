@@ -2,22 +2,28 @@ package receive
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/szymonrychu/tatara-ledger/collector/pricing"
 	"github.com/szymonrychu/tatara-ledger/collector/usage"
 )
 
-// callReader reads calls one after the other. It reads tokens instead of
+// callReader reads calls one after the other. It reads values instead of
 // decoding into a struct: every error names its field, numbers keep their
 // exact text, and it costs a third.
 type callReader struct {
 	receiver *Receiver
 	arrived  time.Time
-	in       bytes.Reader
+	in       bytes.Buffer
 	dec      *jsontext.Decoder
+	interned map[string]string // labels repeat from call to call
+	digest   digest
 }
 
 // call is what is read before it is known to be whole.
@@ -29,8 +35,9 @@ type call struct {
 }
 
 func (c *callReader) read(value []byte, e *usage.Event) error {
-	c.in.Reset(value)
+	c.in = *bytes.NewBuffer(value)
 	if c.dec == nil {
+		c.interned = map[string]string{}
 		c.dec = jsontext.NewDecoder(&c.in)
 	} else {
 		c.dec.Reset(&c.in)
@@ -45,21 +52,43 @@ func (c *callReader) read(value []byte, e *usage.Event) error {
 		return refuse("wrong_type", "", "is no JSON object", "send one object per call")
 	}
 	for c.dec.PeekKind() != '}' {
-		name, err := c.dec.ReadToken()
+		quoted, err := c.dec.ReadValue()
 		if err != nil {
 			return syntax(err)
 		}
-		if err := c.field(&p, name.String()); err != nil {
+		// The decoder reuses the bytes of the name as soon as it reads on.
+		name, known := fieldNames[string(quoted)]
+		if !known {
+			return unknownField(quoted)
+		}
+		if err := c.field(&p, name); err != nil {
 			return err
 		}
 	}
 	if _, err := c.dec.ReadToken(); err != nil {
 		return syntax(err)
 	}
-	if c.dec.PeekKind() != 0 {
+	if _, err := c.dec.ReadToken(); !errors.Is(err, io.EOF) {
 		return refuse("unparsable", "", "is followed by more on its line", "one object per line")
 	}
-	return p.finish()
+	return c.finish(&p)
+}
+
+// fieldNames are the fields of a call by their quoted names.
+var fieldNames = func() map[string]string {
+	names := map[string]string{}
+	for _, n := range []string{
+		"id", "ts", "project", "repo", "kind", "task", "issue", "run", "session", "model", "effort", "agent",
+		"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_5m_tokens",
+		"cache_write_1h_tokens", "web_search_requests", "speed", "inference_geo", "batch", "cost_usd", "duration_ms",
+	} {
+		names[`"`+n+`"`] = n
+	}
+	return names
+}()
+
+func unknownField(quoted []byte) error {
+	return refuse("unknown_field", excerpt(strings.Trim(string(quoted), `"`)), "is no field of a call", "see docs/api.md for the fields")
 }
 
 func syntax(err error) error { return refuse("unparsable", "", "is not JSON: "+jsonError(err), "") }
@@ -71,7 +100,7 @@ func (c *callReader) field(p *call, name string) error {
 	}
 	switch name {
 	case "id":
-		return c.text(name, &e.SourceID)
+		return c.id(name, &e.SourceID)
 	case "ts":
 		p.hasTime = true
 		return c.time(name, &e.Time)
@@ -96,20 +125,20 @@ func (c *callReader) field(p *call, name string) error {
 	case "agent":
 		return c.text(name, &e.Labels.Agent)
 	case "input_tokens":
-		return c.count(name, &e.Tokens.Input)
+		return c.count(name, &e.Tokens.Input, usage.MaxTokens)
 	case "output_tokens":
-		return c.count(name, &e.Tokens.Output)
+		return c.count(name, &e.Tokens.Output, usage.MaxTokens)
 	case "cache_read_tokens":
-		return c.count(name, &e.Tokens.CacheRead)
+		return c.count(name, &e.Tokens.CacheRead, usage.MaxTokens)
 	case "cache_write_tokens":
 		p.hasWrites = true
-		return c.count(name, &p.writes)
+		return c.count(name, &p.writes, usage.MaxTokens)
 	case "cache_write_5m_tokens":
-		return c.count(name, &e.Tokens.CacheWrite5m)
+		return c.count(name, &e.Tokens.CacheWrite5m, usage.MaxTokens)
 	case "cache_write_1h_tokens":
-		return c.count(name, &e.Tokens.CacheWrite1h)
+		return c.count(name, &e.Tokens.CacheWrite1h, usage.MaxTokens)
 	case "web_search_requests":
-		return c.count(name, &e.WebSearches)
+		return c.count(name, &e.WebSearches, pricing.MaxWebSearches)
 	case "speed":
 		return c.text(name, &e.Speed)
 	case "inference_geo":
@@ -120,54 +149,94 @@ func (c *callReader) field(p *call, name string) error {
 		return c.dollars(name, &e.Reported)
 	case "duration_ms":
 		return c.milliseconds(name, &e.Duration)
-	default:
-		return refuse("unknown_field", name, "is no field of a call", "see docs/api.md for the fields")
 	}
+	return unknownField([]byte(name))
 }
 
-func (c *callReader) token(name string, want jsontext.Kind, what string) (jsontext.Token, error) {
+// value reads the value of a field. It is valid until the next read.
+func (c *callReader) value(name string, want jsontext.Kind, what string) ([]byte, error) {
 	if k := c.dec.PeekKind(); k != want && k != 0 {
-		return jsontext.Token{}, refuse("wrong_type", name, "must be "+what, "")
+		return nil, refuse("wrong_type", name, "must be "+what, "")
 	}
-	t, err := c.dec.ReadToken()
+	v, err := c.dec.ReadValue()
 	if err != nil {
-		return t, syntax(err)
+		return nil, syntax(err)
 	}
-	return t, nil
+	return v, nil
 }
 
 func (c *callReader) text(name string, to *string) error {
-	t, err := c.token(name, '"', "a string")
-	if err != nil {
-		return err
+	v, err := c.label(name)
+	if err == nil {
+		*to = c.intern(v)
 	}
-	*to = t.String()
-	return c.receiver.label(name, *to)
+	return err
 }
 
-func (c *callReader) count(name string, to *uint64) error {
-	t, err := c.token(name, '0', "a whole number")
+// id is a text that does not repeat.
+func (c *callReader) id(name string, to *string) error {
+	v, err := c.label(name)
+	*to = string(v)
+	return err
+}
+
+func (c *callReader) label(name string) ([]byte, error) {
+	v, err := c.value(name, '"', "a string")
+	if err != nil {
+		return nil, err
+	}
+	// An escape is at most six times as long as what it stands for.
+	if len(v) > 2+6*c.receiver.cfg.LabelBytes {
+		return nil, c.receiver.tooLong(name)
+	}
+	if v = unquote(v); len(v) > c.receiver.cfg.LabelBytes {
+		return nil, c.receiver.tooLong(name)
+	}
+	return v, nil // valid UTF-8: the decoder saw to it
+}
+
+// intern returns one string for equal bytes.
+func (c *callReader) intern(v []byte) string {
+	if s, ok := c.interned[string(v)]; ok {
+		return s
+	}
+	s := string(v)
+	c.interned[s] = s
+	return s
+}
+
+// unquote is the text of a valid JSON string. It may be a part of v.
+func unquote(v []byte) []byte {
+	if bytes.IndexByte(v, '\\') < 0 {
+		return v[1 : len(v)-1]
+	}
+	out, _ := jsontext.AppendUnquote(nil, v)
+	return out
+}
+
+func (c *callReader) count(name string, to *uint64, most uint64) error {
+	v, err := c.value(name, '0', "a whole number")
 	if err != nil {
 		return err
 	}
-	n, err := strconv.ParseUint(t.String(), 10, 64)
-	if err != nil || n > usage.MaxTokens {
-		return refuse("bad_value", name, "must be a whole number from 0 to 10^12", "")
+	n, err := strconv.ParseUint(string(v), 10, 64)
+	if err != nil || n > most {
+		return refuse("bad_value", name, "must be a whole number from 0 to "+strconv.FormatUint(most, 10), "")
 	}
 	*to = n
 	return nil
 }
 
 func (c *callReader) flag(name string, to *bool) error {
-	switch c.dec.PeekKind() {
-	case 't', 'f':
-		t, err := c.dec.ReadToken()
-		*to = err == nil && t.Bool()
-		return err
-	case 0:
-		return syntax(c.dec.SkipValue())
+	if k := c.dec.PeekKind(); k != 't' && k != 'f' && k != 0 {
+		return refuse("wrong_type", name, "must be true or false", "")
 	}
-	return refuse("wrong_type", name, "must be true or false", "")
+	t, err := c.dec.ReadToken()
+	if err != nil {
+		return syntax(err)
+	}
+	*to = t.Bool()
+	return nil
 }
 
 // dollars takes a string or a number: many clients cannot write an exact
@@ -176,11 +245,14 @@ func (c *callReader) dollars(name string, to *usage.NullNano) error {
 	if k := c.dec.PeekKind(); k != '"' && k != '0' && k != 0 {
 		return refuse("wrong_type", name, "must be a decimal number of dollars", "")
 	}
-	t, err := c.dec.ReadToken()
+	v, err := c.dec.ReadValue()
 	if err != nil {
 		return syntax(err)
 	}
-	n, err := usage.ParseDollars(t.String())
+	if v[0] == '"' {
+		v = unquote(v)
+	}
+	n, err := usage.ParseDollars(string(v))
 	if err != nil {
 		return refuse("bad_value", name, err.Error(), "")
 	}
@@ -189,12 +261,12 @@ func (c *callReader) dollars(name string, to *usage.NullNano) error {
 }
 
 func (c *callReader) milliseconds(name string, to *time.Duration) error {
-	t, err := c.token(name, '0', "a number of milliseconds")
+	v, err := c.value(name, '0', "a number of milliseconds")
 	if err != nil {
 		return err
 	}
 	const month = 31 * 24 * 3600 * 1000
-	ms, err := strconv.ParseFloat(t.String(), 64)
+	ms, err := strconv.ParseFloat(string(v), 64)
 	if err != nil || ms < 0 || ms > month {
 		return refuse("bad_value", name, "must lie between 0 and a month", "")
 	}
@@ -203,12 +275,12 @@ func (c *callReader) milliseconds(name string, to *time.Duration) error {
 }
 
 func (c *callReader) time(name string, to *time.Time) error {
-	t, err := c.token(name, '"', "an RFC 3339 time")
+	v, err := c.value(name, '"', "an RFC 3339 time")
 	if err != nil {
 		return err
 	}
-	at, err := time.Parse(time.RFC3339Nano, t.String())
-	if err != nil {
+	var at time.Time
+	if err := at.UnmarshalText(unquote(v)); err != nil {
 		return refuse("bad_time", name, "must be an RFC 3339 time such as 2026-11-30T12:00:00Z", "")
 	}
 	cfg := &c.receiver.cfg
@@ -223,7 +295,7 @@ func (c *callReader) time(name string, to *time.Time) error {
 }
 
 // finish checks what no single field shows and derives the identity.
-func (p *call) finish() error {
+func (c *callReader) finish(p *call) error {
 	e := p.event
 	if !p.hasTime {
 		return refuse("missing_ts", "ts", "is missing", "say when the call was made, in RFC 3339")
@@ -234,26 +306,12 @@ func (p *call) finish() error {
 	}
 	e.Tokens.CacheWrite = max(p.writes, split)
 	if e.Tokens.CacheWrite > usage.MaxTokens {
-		return refuse("bad_value", "cache_write_5m_tokens", "must be a whole number from 0 to 10^12", "")
+		return refuse("bad_value", "cache_write_5m_tokens", "must not exceed 10^12 together with cache_write_1h_tokens", "")
 	}
-	e.Content = contentOf(e)
+	e.Content = c.digest.content(e)
 	e.ID = e.Content
 	if e.SourceID != "" {
 		e.ID = usage.Hash(feedCall, e.SourceID)
 	}
 	return nil
-}
-
-// contentOf is the identity of everything that a call says.
-func contentOf(e *usage.Event) usage.ID {
-	n := func(v uint64) string { return strconv.FormatUint(v, 10) }
-	l, t := &e.Labels, &e.Tokens
-	cost := ""
-	if e.Reported.Valid {
-		cost = strconv.FormatInt(int64(e.Reported.Nano), 10)
-	}
-	return usage.Hash("call content", e.SourceID, strconv.FormatInt(e.Time.UnixMilli(), 10),
-		l.Project, l.Repo, l.Kind, l.Task, l.Issue, l.Run, l.Session, l.Model, l.Effort, l.Agent,
-		n(t.Input), n(t.Output), n(t.CacheRead), n(t.CacheWrite), n(t.CacheWrite5m), n(t.CacheWrite1h),
-		n(e.WebSearches), e.Speed, strconv.FormatBool(e.Batch), e.InferenceGeo, cost, n(uint64(e.Duration)))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,6 +33,10 @@ type RejectedCall struct {
 // maxRejected bounds how many refused calls one answer names; all are counted.
 const maxRejected = 1000
 
+// maxCalls bounds one request: in memory a call takes several times its
+// shortest text, so CallBytes alone would not bound it.
+const maxCalls = 100_000
+
 // Calls receives posted calls: one JSON object, an array, or one object per
 // line. Good calls are kept and bad ones named: 200 if any was accepted, 400
 // if none was. A call with an id that was seen before counts once.
@@ -56,15 +61,23 @@ func (r *Receiver) calls(w http.ResponseWriter, req *http.Request) (CallsAnswer,
 		return answer, err
 	}
 	defer done()
-	facts := &usage.Facts{}
+	// A call is seldom shorter than 200 bytes; short ones grow the list.
+	facts := &usage.Facts{Events: make([]usage.Event, 0, len(body)/200+1)}
 	c := &callReader{receiver: r, arrived: r.now()}
-	err = eachCall(body, func(i int, value []byte) {
+	err = eachCall(body, func(i int, value []byte) error {
+		if i == maxCalls {
+			return &envelope.Error{
+				Status: http.StatusRequestEntityTooLarge, Message: "too many calls in one request",
+				Hint: "nothing of it was kept; send at most " + strconv.Itoa(maxCalls) + " at once",
+			}
+		}
 		var event usage.Event
 		if err := c.read(value, &event); err != nil {
 			r.reject(&answer, i, err)
-			return
+			return nil
 		}
 		facts.Events = append(facts.Events, event)
+		return nil
 	})
 	if err != nil {
 		return answer, err
@@ -99,8 +112,9 @@ func (r *Receiver) reject(answer *CallsAnswer, i int, err error) {
 // eachCall hands the calls of a body to use. A body whose first line is a
 // whole JSON value is read by the line, so that a broken line spoils only
 // itself; any other is one value or an array, and must be whole.
-func eachCall(body []byte, use func(i int, value []byte)) error {
-	body = bytes.TrimSpace(body)
+func eachCall(body []byte, use func(i int, value []byte) error) error {
+	// Windows writes a byte order mark; RFC 8259 lets a reader ignore it.
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
 	if len(body) == 0 {
 		return nil
 	}
@@ -109,20 +123,21 @@ func eachCall(body []byte, use func(i int, value []byte)) error {
 	}
 	first, _, several := bytes.Cut(body, []byte("\n"))
 	if several && !jsontext.Value(first).IsValid() && jsontext.Value(body).IsValid() {
-		use(0, body)
-		return nil
+		return use(0, body)
 	}
 	i := 0
 	for line := range bytes.Lines(body) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			use(i, line)
+			if err := use(i, line); err != nil {
+				return err
+			}
 			i++
 		}
 	}
 	return nil
 }
 
-func eachElement(body []byte, use func(i int, value []byte)) error {
+func eachElement(body []byte, use func(i int, value []byte) error) error {
 	broken := func(err error) error {
 		return refuse("unparsable", "body", "is not a JSON array: "+jsonError(err), "nothing of it was kept; send whole JSON")
 	}
@@ -143,7 +158,9 @@ func eachElement(body []byte, use func(i int, value []byte)) error {
 		if err != nil {
 			return broken(err)
 		}
-		use(i, v)
+		if err := use(i, v); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -153,5 +170,5 @@ func jsonError(err error) string {
 	if err == nil || errors.Is(err, io.EOF) {
 		return "it ends early"
 	}
-	return strings.TrimPrefix(err.Error(), "jsontext: ")
+	return excerpt(strings.TrimPrefix(err.Error(), "jsontext: "))
 }

@@ -29,7 +29,7 @@ func (r *Receiver) exposition(body []byte) (pushes uint64, c usage.Counters, err
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
 	if err != nil {
-		return 0, c, refuse("unparsable", "body", err.Error(), "send Prometheus text format, version 0.0.4; the whole push is refused")
+		return 0, c, refuse("unparsable", "body", excerpt(err.Error()), "send Prometheus text format, version 0.0.4; the whole push is refused")
 	}
 	for name, f := range families {
 		switch name {
@@ -38,17 +38,13 @@ func (r *Receiver) exposition(body []byte) (pushes uint64, c usage.Counters, err
 		case familyCost:
 			c.Costs, err = r.costs(f)
 		case familyTurns:
-			err = r.counts(f, func(l map[string]string, n uint64) {
-				c.Turns = append(c.Turns, usage.TurnCounter{Result: l["result"], Count: n})
-			})
+			c.Turns, err = r.turns(f)
 		case familyTools:
-			err = r.counts(f, func(l map[string]string, n uint64) {
-				c.Tools = append(c.Tools, usage.ToolCounter{Tool: l["tool"], Outcome: l["outcome"], Count: n})
-			})
+			c.Tools, err = r.tools(f)
 		case familyDurations:
 			c.Durations, err = durations(f)
 		case familyPushes:
-			err = r.counts(f, func(_ map[string]string, n uint64) { pushes += n })
+			err = r.counts(f, func(_ map[string]string, n uint64) error { return sum(f, &pushes, n) })
 		default:
 			r.ignore(name, f)
 		}
@@ -67,89 +63,124 @@ func (r *Receiver) ignore(name string, f *dto.MetricFamily) {
 	}
 }
 
+// tokens and costs add up series that differ only in labels which the ledger
+// does not keep: a newer wrapper may have more of them.
 func (r *Receiver) tokens(f *dto.MetricFamily) ([]usage.TokenCounter, error) {
 	at := map[usage.SampleLabels]int{}
-	seen := map[usage.SampleLabels]map[string]bool{}
 	var out []usage.TokenCounter
-	for _, m := range f.GetMetric() {
-		labels, all, err := r.sampleLabels(f.GetName(), m)
-		if err != nil {
-			return nil, err
-		}
-		n, err := count(f, m, all)
-		if err != nil {
-			return nil, err
-		}
-		if seen[labels] == nil {
-			seen[labels] = map[string]bool{}
-			at[labels] = len(out)
+	err := r.counts(f, func(l map[string]string, n uint64) error {
+		labels := sampleLabels(l)
+		i, seen := at[labels]
+		if !seen {
+			i = len(out)
+			at[labels] = i
 			out = append(out, usage.TokenCounter{Labels: labels})
 		}
-		class := all["type"]
-		if seen[labels][class] {
-			return nil, duplicate(f, all)
-		}
-		seen[labels][class] = true
-		t := &out[at[labels]]
-		switch class {
+		t := &out[i]
+		switch l["type"] {
 		case "input":
-			t.Input = n
+			return sum(f, &t.Input, n)
 		case "output":
-			t.Output = n
+			return sum(f, &t.Output, n)
 		case "cache_read":
-			t.CacheRead = n
+			return sum(f, &t.CacheRead, n)
 		case "cache_creation":
-			t.CacheWrite = n
-		default:
-			// A newer wrapper may know a class that we do not: the others
-			// still count.
-			r.metrics.ignored.WithLabelValues("unknown_token_type").Inc()
+			return sum(f, &t.CacheWrite, n)
 		}
+		// A newer wrapper may know a class that we do not: the others still
+		// count.
+		r.metrics.ignored.WithLabelValues("unknown_token_type").Inc()
+		return nil
+	})
+	return out, err
+}
+
+// sum adds a count that may be one of several.
+func sum(f *dto.MetricFamily, to *uint64, n uint64) error {
+	if *to += n; *to > usage.MaxTokens {
+		return refuse("bad_value", f.GetName(), "adds up to more than 10^12", "counts are whole numbers from 0 to 10^12")
 	}
-	return out, nil
+	return nil
 }
 
 func (r *Receiver) costs(f *dto.MetricFamily) ([]usage.CostCounter, error) {
-	seen := map[usage.SampleLabels]bool{}
+	at := map[usage.SampleLabels]int{}
 	var out []usage.CostCounter
-	for _, m := range f.GetMetric() {
-		labels, all, err := r.sampleLabels(f.GetName(), m)
-		if err != nil {
-			return nil, err
-		}
-		if seen[labels] {
-			return nil, duplicate(f, all)
-		}
-		seen[labels] = true
+	err := r.each(f, func(m *dto.Metric, l map[string]string) error {
 		v, _ := value(m)
 		cost, err := usage.ParseDollars(strconv.FormatFloat(v, 'g', -1, 64))
 		if err != nil {
-			return nil, refuse("bad_value", series(f.GetName(), all), err.Error(), "a cost is a number of dollars from 0 up")
+			return refuse("bad_value", excerpt(series(f.GetName(), l)), err.Error(), "a cost is a number of dollars from 0 up")
 		}
+		labels := sampleLabels(l)
+		if i, seen := at[labels]; seen {
+			out[i].Cost += cost
+			return nil
+		}
+		at[labels] = len(out)
 		out = append(out, usage.CostCounter{Labels: labels, Cost: cost})
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
-func (r *Receiver) counts(f *dto.MetricFamily, add func(map[string]string, uint64)) error {
-	seen := map[string]bool{}
+func (r *Receiver) turns(f *dto.MetricFamily) (out []usage.TurnCounter, err error) {
+	at := map[string]int{}
+	err = r.counts(f, func(l map[string]string, n uint64) error {
+		i, seen := at[l["result"]]
+		if !seen {
+			i = len(out)
+			at[l["result"]] = i
+			out = append(out, usage.TurnCounter{Result: l["result"]})
+		}
+		return sum(f, &out[i].Count, n)
+	})
+	return out, err
+}
+
+func (r *Receiver) tools(f *dto.MetricFamily) (out []usage.ToolCounter, err error) {
+	at := map[[2]string]int{}
+	err = r.counts(f, func(l map[string]string, n uint64) error {
+		key := [2]string{l["tool"], l["outcome"]}
+		i, seen := at[key]
+		if !seen {
+			i = len(out)
+			at[key] = i
+			out = append(out, usage.ToolCounter{Tool: key[0], Outcome: key[1]})
+		}
+		return sum(f, &out[i].Count, n)
+	})
+	return out, err
+}
+
+// each hands the series of a family to use and refuses one that comes twice.
+func (r *Receiver) each(f *dto.MetricFamily, use func(*dto.Metric, map[string]string) error) error {
+	seen := make(map[string]bool, len(f.GetMetric()))
 	for _, m := range f.GetMetric() {
-		all, err := r.labels(f.GetName(), m)
+		labels, err := r.labels(f.GetName(), m)
 		if err != nil {
 			return err
 		}
-		n, err := count(f, m, all)
-		if err != nil {
+		key := series(f.GetName(), labels)
+		if seen[key] {
+			return refuse("duplicate_series", excerpt(key), "appears twice in one push", "send each series once")
+		}
+		seen[key] = true
+		if err := use(m, labels); err != nil {
 			return err
 		}
-		if key := series(f.GetName(), all); seen[key] {
-			return duplicate(f, all)
-		} else {
-			seen[key] = true
-		}
-		add(all, n)
 	}
 	return nil
+}
+
+func (r *Receiver) counts(f *dto.MetricFamily, add func(map[string]string, uint64) error) error {
+	return r.each(f, func(m *dto.Metric, labels map[string]string) error {
+		n, err := count(f, m, labels)
+		if err != nil {
+			return err
+		}
+		return add(labels, n)
+	})
 }
 
 // durations reads the one histogram, which has no labels.
@@ -163,30 +194,29 @@ func durations(f *dto.MetricFamily) (usage.DurationCounter, error) {
 	if math.IsNaN(d.Sum) || math.IsInf(d.Sum, 0) || d.Sum < 0 || d.Count > usage.MaxTokens {
 		return d, refuse("bad_value", f.GetName()+"_sum", "is not a number of seconds", "send it as the wrapper does")
 	}
-	last := math.Inf(-1)
+	last, below := math.Inf(-1), uint64(0)
 	for _, b := range h.GetBucket() {
 		if math.IsInf(b.GetUpperBound(), 1) {
 			continue
 		}
-		if !(b.GetUpperBound() > last) || b.GetCumulativeCount() > d.Count {
+		if !(b.GetUpperBound() > last) || b.GetCumulativeCount() < below || b.GetCumulativeCount() > d.Count {
 			return d, refuse("bad_histogram", f.GetName()+"_bucket", "has bounds or counts out of order", "send it as the wrapper does")
 		}
-		last = b.GetUpperBound()
+		last, below = b.GetUpperBound(), b.GetCumulativeCount()
 		d.Bounds = append(d.Bounds, b.GetUpperBound())
 		d.Buckets = append(d.Buckets, b.GetCumulativeCount())
 	}
 	return d, nil
 }
 
-func (r *Receiver) sampleLabels(family string, m *dto.Metric) (usage.SampleLabels, map[string]string, error) {
-	all, err := r.labels(family, m)
-	return usage.SampleLabels{Project: all["project"], Repo: all["repo"], Kind: all["kind"], Model: all["model"]}, all, err
+func sampleLabels(all map[string]string) usage.SampleLabels {
+	return usage.SampleLabels{Project: all["project"], Repo: all["repo"], Kind: all["kind"], Model: all["model"]}
 }
 
 func (r *Receiver) labels(family string, m *dto.Metric) (map[string]string, error) {
 	out := make(map[string]string, len(m.GetLabel()))
 	for _, l := range m.GetLabel() {
-		if err := r.label(family+"{"+l.GetName()+"}", l.GetValue()); err != nil {
+		if err := r.label(excerpt(family+"{"+l.GetName()+"}"), l.GetValue()); err != nil {
 			return nil, err
 		}
 		out[l.GetName()] = l.GetValue()
@@ -211,14 +241,10 @@ func value(m *dto.Metric) (float64, bool) {
 func count(f *dto.MetricFamily, m *dto.Metric, labels map[string]string) (uint64, error) {
 	v, ok := value(m)
 	if !ok || math.IsNaN(v) || v < 0 || v != math.Trunc(v) || v > usage.MaxTokens {
-		return 0, refuse("bad_value", series(f.GetName(), labels), "value "+strconv.FormatFloat(v, 'g', -1, 64)+" is no count",
+		return 0, refuse("bad_value", excerpt(series(f.GetName(), labels)), "value "+strconv.FormatFloat(v, 'g', -1, 64)+" is no count",
 			"counts are whole numbers from 0 to 10^12")
 	}
 	return uint64(v), nil
-}
-
-func duplicate(f *dto.MetricFamily, labels map[string]string) error {
-	return refuse("duplicate_series", series(f.GetName(), labels), "appears twice in one push", "send each series once")
 }
 
 // series is the text of a series, for errors.

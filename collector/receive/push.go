@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/szymonrychu/tatara-ledger/api/envelope"
@@ -65,21 +66,35 @@ func (r *Receiver) pushIdentity(q url.Values) (run, pod string, err error) {
 	if run == "" {
 		return "", "", refuse("missing_run_id", "run_id", "a push without run_id belongs to no run", "add ?run_id=<RUN_ID> to the push URL")
 	}
-	for name, v := range map[string]string{"run_id": run, "pod": pod} {
-		if err := r.label(name, v); err != nil {
-			return "", "", err
-		}
+	if err := r.label("run_id", run); err != nil {
+		return "", "", err
 	}
-	return run, pod, nil
+	return run, pod, r.label("pod", pod)
 }
 
 // label checks what every label must be.
 func (r *Receiver) label(field, v string) error {
 	if len(v) > r.cfg.LabelBytes {
-		return refuse("label_too_long", field, "is longer than "+strconv.Itoa(r.cfg.LabelBytes)+" bytes", "shorten it")
+		return r.tooLong(field)
 	}
 	if !utf8.ValidString(v) {
 		return refuse("invalid_utf8", field, "is not valid UTF-8", "encode it as UTF-8")
 	}
 	return nil
+}
+
+func (r *Receiver) tooLong(field string) error {
+	return refuse("label_too_long", excerpt(field), "is longer than "+strconv.Itoa(r.cfg.LabelBytes)+" bytes", "shorten it")
+}
+
+// maxExcerpt bounds what an error repeats of a request: its text may be as
+// long as the body, once per call.
+const maxExcerpt = 200
+
+// excerpt is the start of s.
+func excerpt(s string) string {
+	if len(s) <= maxExcerpt {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxExcerpt], "") + "…"
 }

@@ -47,7 +47,7 @@ func (r *Receiver) Run(w http.ResponseWriter, req *http.Request) {
 
 func (r *Receiver) link(w http.ResponseWriter, req *http.Request) (RunLink, error) {
 	var link RunLink
-	run, err := url.PathUnescape(chi.URLParam(req, "run"))
+	run, err := pathRun(req)
 	if err != nil || run == "" {
 		return link, refuse("missing_run_id", "run", "is missing or badly escaped", "PUT /v1/runs/{run}, percent-encoded")
 	}
@@ -78,6 +78,16 @@ func (r *Receiver) link(w http.ResponseWriter, req *http.Request) (RunLink, erro
 	}}})
 }
 
+// pathRun is the run of the path. The router hands out a part of the raw path
+// where there is one, and of the decoded one otherwise.
+func pathRun(req *http.Request) (string, error) {
+	run := chi.URLParam(req, "run")
+	if req.URL.RawPath == "" {
+		return run, nil
+	}
+	return url.PathUnescape(run)
+}
+
 func (r *Receiver) checkLink(l RunLink) error {
 	for _, f := range []struct{ name, value string }{
 		{"run", l.Run}, {"pod", l.Pod}, {"task", l.Task}, {"session", l.Session}, {"issue", l.Issue},
@@ -97,7 +107,7 @@ func linkError(err error) error {
 		return refuse("wrong_type", typ.Field, "must be a string", "")
 	case strings.HasPrefix(err.Error(), "json: unknown field "):
 		name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
-		return refuse("unknown_field", name, "is no field of a link", "see docs/api.md for the fields")
+		return refuse("unknown_field", excerpt(name), "is no field of a link", "see docs/api.md for the fields")
 	default:
 		return refuse("unparsable", "body", "is not a JSON object", "send one object of strings")
 	}

@@ -64,6 +64,36 @@ const maxDollars = 1_000_000_000
 // rounds it half to even to the nano-dollar. Negative amounts, amounts over a
 // billion dollars and anything but a decimal number are refused.
 func ParseDollars(s string) (Nano, error) {
+	if n, ok := parsePlain(s); ok {
+		return n, nil
+	}
+	return parseExact(strings.Clone(s)) // so that the caller's s stays on its stack
+}
+
+// parsePlain reads what nearly every source writes, digits with at most nine
+// decimals, without arithmetic of arbitrary size. What it does not know, good
+// or bad, is left to parseExact.
+func parsePlain(s string) (Nano, bool) {
+	whole, frac, dotted := strings.Cut(s, ".")
+	if whole == "" || len(whole) > 9 || len(frac) > 9 || dotted && frac == "" {
+		return 0, false
+	}
+	var n Nano
+	for _, digits := range [...]string{whole, frac} {
+		for i := range len(digits) {
+			if digits[i] < '0' || digits[i] > '9' {
+				return 0, false
+			}
+			n = 10*n + Nano(digits[i]-'0')
+		}
+	}
+	for range 9 - len(frac) {
+		n *= 10
+	}
+	return n, true
+}
+
+func parseExact(s string) (Nano, error) {
 	// big.Rat would also read fractions, hexadecimal and exponents that need
 	// gigabytes.
 	if len(s) == 0 || len(s) > 64 || strings.Trim(s, "0123456789.+-eE") != "" {

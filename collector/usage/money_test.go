@@ -117,6 +117,22 @@ func TestNullNano(t *testing.T) {
 	}
 }
 
+// TestParsePlain: the fast path reads exactly what the exact one does.
+func TestParsePlain(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"0", "00.10", "1", "0.000000001", "0.123456789", "999999999.999999999", "12.5"} {
+		want, err := parseExact(s)
+		if got, ok := parsePlain(s); err != nil || !ok || got != want {
+			t.Errorf("%q: %d, %v, want %d, %v", s, got, ok, want, err)
+		}
+	}
+	for _, s := range []string{"", ".5", "5.", "+1", "1e5", "1000000000", "0.0000000001", "1.2.3", "-0"} {
+		if got, ok := parsePlain(s); ok {
+			t.Errorf("%q: %d", s, got)
+		}
+	}
+}
+
 // FuzzParseDollars: any text is refused, or is an amount within the bounds that
 // survives being written and read.
 func FuzzParseDollars(f *testing.F) {
@@ -125,6 +141,9 @@ func FuzzParseDollars(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		n, err := ParseDollars(s)
+		if exact, exactErr := parseExact(s); exact != n || (exactErr == nil) != (err == nil) {
+			t.Fatalf("%q: %d, %v, exactly %d, %v", s, n, err, exact, exactErr)
+		}
 		if err != nil {
 			if !errors.Is(err, ErrAmount) || n != 0 {
 				t.Fatalf("%q: %d, %v", s, n, err)

@@ -134,6 +134,15 @@ ENGINE = AggregatingMergeTree
 ORDER BY (feed, project)
 SETTINGS index_granularity = 8192;
 
+CREATE TABLE tatara_ledger.label_values
+(
+    `label` LowCardinality(String),
+    `value` String
+)
+ENGINE = ReplacingMergeTree
+ORDER BY (label, value)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, index_granularity = 8192;
+
 CREATE TABLE tatara_ledger.links
 (
     `run` String,
