@@ -134,7 +134,7 @@ func (a *account) reach(path string) error {
 		}
 		if !a.passes(&stat) {
 			blocked = fmt.Errorf("the engines run as user %s, to whom %s is closed (mode %04o): choose another place, or another user with --%s",
-				a.name, dir, uint32(stat.Mode)&0o7777, FlagEnginesUser)
+				a.name, dir, uint32(stat.Mode)&0o7777, FlagEnginesUser) //nolint:unconvert // other types elsewhere
 		}
 		if dir == filepath.Dir(dir) {
 			return blocked
@@ -144,7 +144,7 @@ func (a *account) reach(path string) error {
 
 // passes reports whether the account may enter a folder, or read a file.
 func (a *account) passes(stat *syscall.Stat_t) bool {
-	mode := uint32(stat.Mode)
+	mode := uint32(stat.Mode) //nolint:unconvert // as above
 	need := uint32(0o4)
 	if mode&syscall.S_IFMT == syscall.S_IFDIR {
 		need = 0o1

@@ -179,6 +179,6 @@ func (c *child) stop() error {
 	if err := p.stop(c.steps); err != nil {
 		return fmt.Errorf("stopping %s: %w", c.name, err)
 	}
-	c.log.Info("engine stopped", "pid", p.pid, "took", time.Since(begin).Round(time.Millisecond)) //nolint:sloglint // no context outlives the stop
+	c.log.Info("engine stopped", "pid", p.pid, "took", time.Since(begin).Round(time.Millisecond))
 	return nil
 }

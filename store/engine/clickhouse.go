@@ -241,7 +241,7 @@ func (c *clickHouse) request(ctx context.Context, method, target, body string) e
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read only
+	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 	if err != nil {
 		return err

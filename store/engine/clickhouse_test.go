@@ -20,7 +20,7 @@ func ask(t *testing.T, to ClickHouseAddress, sql string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read only
+	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

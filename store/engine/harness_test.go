@@ -26,7 +26,7 @@ func enginesDir() string { return os.Getenv("TATARA_LEDGER_ENGINES_DIR") }
 // t.TempDir.
 func temporary(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "engine-")
+	dir, err := os.MkdirTemp("", "engine-") //nolint:usetesting // other users may not enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

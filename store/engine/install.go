@@ -21,7 +21,7 @@ import (
 // because its lock file pins each by hash.
 //
 //go:embed npm/package.json npm/package-lock.json
-var manifest embed.FS //nolint:gochecknoglobals // go:embed wants a variable
+var manifest embed.FS
 
 // ErrNotInstalled is wrapped by Locate's error when the engines are not there.
 var ErrNotInstalled = errors.New("the embedded engines are not installed")
@@ -59,7 +59,7 @@ func Install(ctx context.Context, dir string, progress io.Writer) (Libraries, er
 	if err != nil {
 		return Libraries{}, err
 	}
-	defer lock.Close() //nolint:errcheck // closing gives the lock up
+	defer lock.Close() // which gives the lock up
 	if libs, err := set.locate(); err == nil {
 		return libs, nil // another install was faster
 	}

@@ -119,7 +119,7 @@ func (p *postgres) endSessions(err error) bool {
 	}
 	// Every session's working folder is the data folder, and we hold its lock.
 	for _, pid := range processesIn(p.data) {
-		p.log.Warn("ending a session of a Postgres that was killed", "pid", pid) //nolint:sloglint // no request to relate it to
+		p.log.Warn("ending a session of a Postgres that was killed", "pid", pid)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	return true

@@ -79,7 +79,7 @@ func (r *relay) emit() {
 	}
 	r.tail = append(r.tail, line)
 	rec := r.parse(line)
-	r.log.LogAttrs(context.Background(), rec.level, rec.msg, rec.attrs...)
+	r.log.LogAttrs(context.Background(), rec.level, rec.msg, rec.attrs...) //nolint:sloglint // the message is the engine's
 }
 
 // last returns the last lines as one.

@@ -5,7 +5,6 @@ package enginetest
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -37,7 +36,7 @@ type Engines struct {
 // Main runs the tests of a package that uses engines, and exits. The test
 // binary is its own ClickHouse child, so Main must come first in TestMain.
 // published are the views that the restricted account may read.
-func Main(m *testing.M, published []string) *Engines {
+func Main(_ *testing.M, published []string) *Engines {
 	if len(os.Args) > 2 && os.Args[1] == "engines" && os.Args[2] == "clickhouse" {
 		exit(child(os.Args[3:], published))
 	}
@@ -89,7 +88,7 @@ func (e *Engines) startOnce(t testing.TB) {
 		if _, e.err = engine.Install(ctx, os.Getenv("TATARA_LEDGER_ENGINES_DIR"), os.Stderr); e.err != nil {
 			return
 		}
-		if e.dir, e.err = os.MkdirTemp("", "enginetest"); e.err != nil {
+		if e.dir, e.err = os.MkdirTemp("", "enginetest"); e.err != nil { //nolint:usetesting // it outlives the test
 			return
 		}
 		// Engines of root run as another user, who must reach the folder.
@@ -99,7 +98,7 @@ func (e *Engines) startOnce(t testing.TB) {
 		cfg := engine.DefaultConfig()
 		cfg.DataDir, cfg.EnginesDir = e.dir+"/data", os.Getenv("TATARA_LEDGER_ENGINES_DIR")
 		cfg.ClickHouse.Port = 0
-		if e.running, e.err = engine.Start(ctx, cfg, slog.New(slog.NewTextHandler(io.Discard, nil))); e.err != nil {
+		if e.running, e.err = engine.Start(ctx, cfg, slog.New(slog.DiscardHandler)); e.err != nil {
 			return
 		}
 		var run context.Context
