@@ -3,10 +3,7 @@ module github.com/szymonrychu/tatara-ledger/tools
 
 go 1.26.7
 
-tool (
-	github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	mvdan.cc/gofumpt
-)
+tool github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 require (
 	4d63.com/gocheckcompilerdirectives v1.4.0 // indirect
