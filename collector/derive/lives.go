@@ -8,19 +8,14 @@ import (
 	"github.com/szymonrychu/tatara-ledger/collector/usage"
 )
 
-// lives splits the samples of one run into the processes that sent them, each
+// lives splits the samples of one run, as [canonical] returns them, into the processes that sent them, each
 // in the order of its push counts. A run id is reused by a respawned pod, and
 // the old pod's last pushes may arrive after the new pod's first.
 //
 // Within one process the push count strictly rises and no counter falls. If all
 // samples fit one process, it is one. Else [search] finds the likeliest history
-// that is in keeping with that. The result depends only on the set of samples,
-// never on the order in which they are given.
-func lives(samples []usage.Sample) [][]usage.Sample {
-	order := byIdentity(samples)
-	slices.SortFunc(order, func(a, b usage.Sample) int {
-		return cmp.Or(a.Arrived.Compare(b.Arrived), slices.Compare(a.ID[:], b.ID[:]))
-	})
+// that is in keeping with that.
+func lives(order []usage.Sample) [][]usage.Sample {
 	byCount := slices.Clone(order)
 	slices.SortStableFunc(byCount, func(a, b usage.Sample) int { return cmp.Compare(a.Pushes, b.Pushes) })
 	if isOneLife(byCount) {
@@ -42,8 +37,10 @@ func isOneLife(byCount []usage.Sample) bool {
 	return len(byCount) > 0
 }
 
-// byIdentity keeps each identity once, with its earliest arrival.
-func byIdentity(samples []usage.Sample) []usage.Sample {
+// canonical keeps each identity once, with its earliest arrival, in the order of
+// arrival. Whatever is derived from it depends only on the set of samples,
+// never on the order in which they are given or on how often.
+func canonical(samples []usage.Sample) []usage.Sample {
 	at := make(map[usage.ID]int, len(samples))
 	out := make([]usage.Sample, 0, len(samples))
 	for _, s := range samples {
@@ -53,10 +50,14 @@ func byIdentity(samples []usage.Sample) []usage.Sample {
 			out = append(out, s)
 			continue
 		}
-		if s.Arrived.Before(out[i].Arrived) {
+		// The pod is no part of the identity.
+		if cmp.Or(s.Arrived.Compare(out[i].Arrived), cmp.Compare(s.Pod, out[i].Pod)) < 0 {
 			out[i] = s
 		}
 	}
+	slices.SortFunc(out, func(a, b usage.Sample) int {
+		return cmp.Or(a.Arrived.Compare(b.Arrived), slices.Compare(a.ID[:], b.ID[:]))
+	})
 	return out
 }
 

@@ -44,6 +44,7 @@ func New(book *pricing.Book, taskPattern *regexp.Regexp) *Deriver {
 // of a life counts in full; an increase is booked whole at the earliest
 // arrival, within its life, of at least that value.
 func (d *Deriver) Run(f RunFacts) Run {
+	f.Samples = canonical(f.Samples)
 	split := lives(f.Samples)
 	labels := d.runLabels(f)
 	out := Run{Summary: summary(f, labels, len(split))}
@@ -60,7 +61,7 @@ func (d *Deriver) Run(f RunFacts) Run {
 // runLabels are the labels of everything that carries none of its own.
 func (d *Deriver) runLabels(f RunFacts) usage.Labels {
 	l := usage.Labels{Run: f.Run}
-	for _, s := range inArrivalOrder(f.Samples) {
+	for _, s := range f.Samples {
 		for _, t := range s.Counters.Tokens {
 			l.Project = cmp.Or(l.Project, t.Labels.Project)
 			l.Repo = cmp.Or(l.Repo, t.Labels.Repo)
@@ -79,13 +80,12 @@ func podOf(f RunFacts) string {
 	if f.Link != nil && f.Link.Pod != "" {
 		return f.Link.Pod
 	}
-	pod, at := "", -1
-	for i, s := range f.Samples {
-		if s.Pod != "" && (at < 0 || s.Arrived.Before(f.Samples[at].Arrived)) {
-			pod, at = s.Pod, i
+	for _, s := range f.Samples { // in order of arrival
+		if s.Pod != "" {
+			return s.Pod
 		}
 	}
-	return pod
+	return ""
 }
 
 func (d *Deriver) taskOfPod(pod string) string {

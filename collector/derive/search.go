@@ -16,13 +16,16 @@ const (
 	beamWidth = 24
 	// hopelessCost is by how much a history may cost more than the cheapest and
 	// still be followed: more than several lost pushes or restarts win back.
-	hopelessCost = 16
+	hopelessCost = 10
 	// newLifeCost weighs a restart against the pushes that must have been lost
 	// otherwise. It is about as likely as an outage of eight pushes.
 	newLifeCost = 4
 	// disorderCost weighs a push that another of the same process overtook,
 	// which needs two connections or two replicas.
 	disorderCost = 2
+	// maxOvertaken bounds by how many pushes of its process one may be
+	// overtaken: a restart is likelier than more.
+	maxOvertaken = 8
 )
 
 // search takes samples in the order of arrival and follows the likeliest
@@ -123,14 +126,28 @@ func (p *push) insert(s *usage.Sample) (*push, float64) {
 	if !continues(s, last) {
 		return nil, 0
 	}
-	if p.before == nil {
-		return &push{last, &push{sample: s}}, disorderCost
+	return p.insertBelow(s, maxOvertaken)
+}
+
+// insertBelow inserts s, which no counter of p's sample is below. A life only
+// rises, so only the sample before its place remains to be compared.
+func (p *push) insertBelow(s *usage.Sample, most int) (*push, float64) {
+	switch {
+	case p.sample.Pushes == s.Pushes || most == 0:
+		return nil, 0
+	case p.before == nil:
+		return &push{p.sample, &push{sample: s}}, disorderCost
+	case p.before.sample.Pushes < s.Pushes:
+		if !continues(p.before.sample, s) || !continues(s, p.sample) {
+			return nil, 0
+		}
+		return &push{p.sample, &push{s, p.before}}, disorderCost
 	}
-	before, cost := p.before.insert(s)
+	before, cost := p.before.insertBelow(s, most-1)
 	if before == nil {
 		return nil, 0
 	}
-	return &push{last, before}, cost + disorderCost
+	return &push{p.sample, before}, cost + disorderCost
 }
 
 // lost is what it takes to believe that nothing between two pushes arrived:
