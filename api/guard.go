@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 
 	"github.com/szymonrychu/tatara-ledger/api/envelope"
 )
@@ -23,14 +24,31 @@ func (s *server) guardLoopback(next http.Handler) http.Handler {
 			return
 		}
 		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
-			envelope.Fail(w, &envelope.Error{
-				Status: http.StatusForbidden, Field: "Origin", Message: "requests of other sites are refused",
-				Hint: "leave the header out",
-			})
+			envelope.Fail(w, foreignOrigin())
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// guardOrigin keeps web pages out of the listener of pushes, which is called
+// under any host name: browsers send Origin with every POST and DELETE,
+// wrappers never do.
+func guardOrigin(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Origin") != "" {
+			envelope.Fail(w, foreignOrigin())
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func foreignOrigin() *envelope.Error {
+	return &envelope.Error{
+		Status: http.StatusForbidden, Field: "Origin", Message: "requests of other sites are refused",
+		Hint: "leave the header out",
+	}
 }
 
 func isLoopback(hostport string) bool {
@@ -38,7 +56,7 @@ func isLoopback(hostport string) bool {
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
 	}
-	if host == "localhost" {
+	if strings.EqualFold(host, "localhost") {
 		return true
 	}
 	if len(host) > 2 && host[0] == '[' && host[len(host)-1] == ']' {

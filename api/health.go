@@ -2,9 +2,8 @@ package api
 
 import (
 	"context"
-	"errors"
-	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/szymonrychu/tatara-ledger/api/envelope"
@@ -21,24 +20,21 @@ func (s *server) healthz(w http.ResponseWriter, _ *http.Request) error {
 func (s *server) readyz(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 	defer cancel()
-	status, checks := http.StatusOK, map[string]string{}
-	for _, c := range s.ready {
+	// At once: one that hangs must not make the others late.
+	errs := make([]error, len(s.ready))
+	var all sync.WaitGroup
+	for i, c := range s.ready {
+		all.Go(func() { errs[i] = c.Run(ctx) })
+	}
+	all.Wait()
+	status, checks := http.StatusOK, make(map[string]string, len(s.ready))
+	for i, c := range s.ready {
 		checks[c.Name] = "ok"
-		if err := c.Run(ctx); err != nil {
+		if errs[i] != nil {
 			status, checks[c.Name] = http.StatusServiceUnavailable, "away"
-			s.log.Warn("not ready", "check", c.Name, "error", err)
+			s.log.Warn("not ready", "check", c.Name, "error", errs[i])
 		}
 	}
 	envelope.JSON(w, status, map[string]any{"checks": checks})
 	return nil
-}
-
-// unavailable turns an error of reaching the store into a 503.
-func (s *server) unavailable(err error) error {
-	var network net.Error
-	if errors.As(err, &network) {
-		s.log.Warn("the store does not answer", "error", err)
-		return &envelope.Error{Status: http.StatusServiceUnavailable, Message: "the store does not answer", Retry: 5 * time.Second}
-	}
-	return err
 }

@@ -59,22 +59,33 @@ func (s *server) observe(next http.Handler) http.Handler {
 		w.Header().Set(envelope.RequestIDHeader, id)
 		out := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
-			if p := recover(); p != nil {
+			p := recover()
+			if p != nil && p != http.ErrAbortHandler {
 				s.metrics.panics.Inc()
 				s.log.Error("handler panicked", "path", r.URL.Path, "request_id", id, "panic", p, "stack", string(debug.Stack()))
 				if out.Status() == 0 {
 					envelope.Fail(out, nil)
+					p = nil
 				}
 			}
-			route := chi.RouteContext(r.Context()).RoutePattern()
-			if route == "" {
-				route = "none"
+			s.measure(r, out.Status(), start)
+			if p != nil {
+				// The answer has begun: only a broken connection tells the
+				// client that it is not whole.
+				panic(http.ErrAbortHandler)
 			}
-			s.metrics.duration.WithLabelValues(route, method(r.Method), strconv.Itoa(max(out.Status(), http.StatusOK))).
-				Observe(time.Since(start).Seconds())
 		}()
 		next.ServeHTTP(out, r)
 	})
+}
+
+func (s *server) measure(r *http.Request, status int, start time.Time) {
+	route := chi.RouteContext(r.Context()).RoutePattern()
+	if route == "" {
+		route = "none"
+	}
+	s.metrics.duration.WithLabelValues(route, method(r.Method), strconv.Itoa(max(status, http.StatusOK))).
+		Observe(time.Since(start).Seconds())
 }
 
 // method bounds the label: a client may invent methods.

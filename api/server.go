@@ -2,10 +2,15 @@ package api
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -40,9 +45,10 @@ type server struct {
 func Routes(cfg Config) http.Handler {
 	s := newServer(cfg)
 	r := chi.NewRouter()
-	r.Use(s.observe, s.guardLoopback)
+	// GetHead: what answers GET answers HEAD.
+	r.Use(s.observe, s.guardLoopback, middleware.GetHead)
 	r.NotFound(s.handle(notFound))
-	r.MethodNotAllowed(s.handle(methodNotAllowed))
+	r.MethodNotAllowed(s.handle(methodNotAllowed(r)))
 
 	r.Get("/healthz", s.handle(s.healthz))
 	r.Get("/readyz", s.handle(s.readyz))
@@ -60,8 +66,9 @@ func Routes(cfg Config) http.Handler {
 func PushRoutes(cfg Config) http.Handler {
 	s := newServer(cfg)
 	r := chi.NewRouter()
-	r.Use(s.observe)
+	r.Use(s.observe, guardOrigin, middleware.GetHead)
 	r.NotFound(s.handle(notFound))
+	r.MethodNotAllowed(s.handle(methodNotAllowed(r)))
 	r.HandleFunc("/internal/metrics/push", cfg.Receiver.Push)
 	r.Get("/healthz", s.handle(s.healthz))
 	return r
@@ -83,18 +90,45 @@ func (s *server) handle(h func(http.ResponseWriter, *http.Request) error) http.H
 		if err == nil {
 			return
 		}
-		err = s.unavailable(err)
-		if status := envelope.Fail(w, err); status >= http.StatusInternalServerError && r.Context().Err() == nil {
-			s.log.Error("request failed", "method", r.Method, "path", r.URL.Path,
-				"request_id", w.Header().Get(envelope.RequestIDHeader), "error", err)
+		status := envelope.Fail(w, answerOf(err))
+		if status < http.StatusInternalServerError || r.Context().Err() != nil {
+			return
 		}
+		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "status", status,
+			"request_id", w.Header().Get(envelope.RequestIDHeader), "error", err)
 	}
+}
+
+// answerOf is what a client sees of an error: a store that cannot be reached
+// is a 503.
+func answerOf(err error) error {
+	var known *envelope.Error
+	var network net.Error
+	switch {
+	case errors.As(err, &known):
+	case errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return &envelope.Error{Status: http.StatusServiceUnavailable, Message: "the store does not answer", Retry: 5 * time.Second}
+	}
+	return err
 }
 
 func notFound(http.ResponseWriter, *http.Request) error {
 	return &envelope.Error{Status: http.StatusNotFound, Message: "no such route", Hint: "see docs/api.md"}
 }
 
-func methodNotAllowed(http.ResponseWriter, *http.Request) error {
-	return &envelope.Error{Status: http.StatusMethodNotAllowed, Message: "method not allowed", Hint: "see docs/api.md"}
+// methodNotAllowed names the methods that the path does have.
+func methodNotAllowed(routes chi.Routes) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		path := r.URL.EscapedPath()
+		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+			as := m
+			if m == http.MethodHead { // see GetHead
+				as = http.MethodGet
+			}
+			if routes.Match(chi.NewRouteContext(), as, path) {
+				w.Header().Add("Allow", m)
+			}
+		}
+		return &envelope.Error{Status: http.StatusMethodNotAllowed, Message: "method not allowed", Hint: "see docs/api.md"}
+	}
 }

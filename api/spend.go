@@ -1,9 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,7 +29,11 @@ const defaultRange = 7 * 24 * time.Hour
 
 // spend answers GET /v1/spend.
 func (s *server) spend(w http.ResponseWriter, r *http.Request) error {
-	q, err := ParseSpendQuery(r.URL.Query(), time.Now())
+	params, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return envelope.BadField("query", "is badly escaped", "percent-encode values; separate parameters by &")
+	}
+	q, err := ParseSpendQuery(params, time.Now())
 	if err != nil {
 		return err
 	}
@@ -35,9 +41,16 @@ func (s *server) spend(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if strings.Contains(r.Header.Get("Accept"), "text/csv") {
+	w.Header().Set("Vary", "Accept")
+	if prefersCSV(r.Header.Values("Accept")) {
+		var table bytes.Buffer
+		if err := answer.WriteCSV(&table, q.By); err != nil {
+			return err
+		}
 		w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-		return answer.WriteCSV(w, q.By)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = table.WriteTo(w) // a client that is gone is no error of ours
+		return nil
 	}
 	envelope.JSON(w, http.StatusOK, answer)
 	return nil
@@ -58,7 +71,8 @@ func (s *server) sources(w http.ResponseWriter, r *http.Request) error {
 func ParseSpendQuery(v url.Values, now time.Time) (clickhouse.SpendQuery, error) {
 	q := clickhouse.SpendQuery{To: usage.Bucket(now).Add(usage.BucketSize), Filter: map[string][]string{}}
 	dimensions := clickhouse.Dimensions()
-	for name, values := range v {
+	for _, name := range slices.Sorted(maps.Keys(v)) { // of several mistakes, always the same is named
+		values := v[name]
 		var err error
 		switch {
 		case name == "by":
@@ -102,6 +116,9 @@ func parseBy(values []string) ([]string, error) {
 }
 
 func parseTime(name string, values []string) (time.Time, error) {
+	if len(values) > 1 {
+		return time.Time{}, envelope.BadField(name, "is given more than once", "give it once")
+	}
 	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
 		if t, err := time.Parse(layout, values[0]); err == nil && t.Year() >= 1970 && t.Year() < 2106 {
 			return usage.Bucket(t), nil

@@ -16,8 +16,9 @@ type Spend struct {
 	Total Sums       `json:"total"`
 	From  time.Time  `json:"from"` // inclusive
 	To    time.Time  `json:"to"`   // exclusive
-	// Sources says, if there are no rows, when each source was last heard.
-	Sources []Source `json:"sources,omitempty"`
+	// Sources says, if there are no rows, when each source was last heard. It is
+	// nil if there are rows.
+	Sources []Source `json:"sources,omitzero"`
 }
 
 // SpendRow is one group.
