@@ -1,7 +1,10 @@
 package collector
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -268,4 +271,63 @@ func TestLabelsBeyondTheirBoundAreFolded(t *testing.T) {
 	if n := testutil.ToFloat64(again.metrics.charges.WithLabelValues("written")); n != 0 {
 		t.Errorf("%v charges written for a duplicate, want none", n)
 	}
+}
+
+// A writer that dies for good after its rows are written, its journal lost
+// with it, leaves them visible: the open mark keeps the bucket dirty.
+func TestAWriterThatNeverReturnsHidesNothing(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	write(t, newWriter(t, s), &usage.Facts{Events: []usage.Event{call("a", noon, usage.Labels{Kind: "review"})}})
+	closeAll(t, s)
+	faulty := &dyingLedger{Store: s}
+	f := &usage.Facts{Events: []usage.Event{call("b", noon, usage.Labels{Kind: "review"})}}
+	if err := newWriter(t, faulty).attempt(t.Context(), f); !errors.Is(err, errInjected) {
+		t.Fatalf("error %v, want the injected one", err)
+	}
+	closeAll(t, s)
+	if got := spend(t, s, "kind")["review"]; got != 2*five {
+		t.Errorf("%d, want %d", got, 2*five)
+	}
+}
+
+// dyingLedger never completes a mark.
+type dyingLedger struct{ *clickhouse.Store }
+
+func (*dyingLedger) CompleteMarks(context.Context, uint64, []time.Time, time.Duration, uint64) error {
+	return errInjected
+}
+
+// While one replica derives a run from what it has read, another adds a sample
+// that arrived earlier and takes the increase over. Whoever writes last must
+// not leave both.
+func TestAFactThatComesWhileARunIsDerived(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	late := push(t, "run", 1, noon.Add(time.Minute), map[string]uint64{"claude-haiku-4-5": 1})
+	early := push(t, "run", 2, noon, map[string]uint64{"claude-haiku-4-5": 2})
+	other := newWriter(t, s)
+	racing := &racingLedger{Store: s, meanwhile: func() { write(t, other, &usage.Facts{Samples: []usage.Sample{early}}) }}
+	w := newWriter(t, racing)
+	write(t, w, &usage.Facts{Samples: []usage.Sample{late}})
+	if got := spend(t, s, "kind")["implement"]; got != 2*five {
+		t.Errorf("%d, want %d", got, 2*five)
+	}
+	if n := testutil.ToFloat64(w.metrics.stale); n != 1 {
+		t.Errorf("%v runs derived again, want 1", n)
+	}
+	verified(t, s)
+}
+
+// racingLedger lets something happen right after the samples were read.
+type racingLedger struct {
+	*clickhouse.Store
+	once      sync.Once
+	meanwhile func()
+}
+
+func (r *racingLedger) Samples(ctx context.Context, runs []string) (map[string][]usage.Sample, error) {
+	out, err := r.Store.Samples(ctx, runs)
+	r.once.Do(r.meanwhile)
+	return out, err
 }

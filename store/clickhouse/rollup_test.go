@@ -321,3 +321,32 @@ func TestSumsAreExactWhileBucketsClose(t *testing.T) {
 		t.Errorf("in the end: %d, want 50", got)
 	}
 }
+
+// The sum of a closer that was overtaken by another arrives late: the row that
+// knows more must stay.
+func TestALateCloserDoesNotUndoANewerOne(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	write(t, s, 1, Derived{Charges: []usage.Charge{charge("a", at(0), "review", 1)}})
+	closeAll(t, s)
+	for _, q := range []string{
+		"CREATE TABLE late_5m AS spend_5m", "INSERT INTO late_5m SELECT * FROM spend_5m",
+		"CREATE TABLE late_1h AS spend_1h", "INSERT INTO late_1h SELECT * FROM spend_1h",
+	} {
+		if err := s.conn.Exec(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, s, 2, Derived{Charges: []usage.Charge{charge("b", at(time.Second), "review", 10)}})
+	closeAll(t, s)
+	for _, q := range []string{"INSERT INTO spend_5m SELECT * FROM late_5m", "INSERT INTO spend_1h SELECT * FROM late_1h"} {
+		if err := s.conn.Exec(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, by := range []string{"kind", "task"} {
+		if got := sum(total(t, s, by)); got != 11 {
+			t.Errorf("by %s: %d, want 11", by, got)
+		}
+	}
+}
