@@ -56,7 +56,8 @@ type Config struct {
 	// doing: it is not counted by the push counter, and never repeated.
 	Duplicate bool
 	// Shuffle lets all pods live at once, and deals which pod pushes next at
-	// random by the seed. The order within a pod is kept.
+	// random by the seed. The order within a pod is kept: one whose turn comes
+	// while its last request is still out holds up the others.
 	Shuffle bool
 	// UntilAcknowledged repeats the last snapshot of each life, byte for byte,
 	// until it is acknowledged; the pod waits meanwhile. Transport errors, 5xx,

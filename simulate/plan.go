@@ -68,8 +68,9 @@ func newPod(cfg *Config, index int) *pod {
 	p.name = podName(cfg.Seed, p.kind, index)
 	p.run = p.name + "-0"
 	models := drawModels(rng, cfg.Models, p.kind, index)
+	empty := 1 + rng.IntN(4)
 	for n := 0; n <= cfg.Respawns; n++ {
-		p.lives = append(p.lives, newLife(rng, cfg.Turns, models, n))
+		p.lives = append(p.lives, newLife(rng, cfg.Turns, models, n, empty))
 		if rng.IntN(100) >= percentRespawned {
 			break
 		}
@@ -112,11 +113,17 @@ func drawModels(rng *rand.Rand, models []string, kind string, index int) []strin
 	return []string{models[first], models[second]}
 }
 
-func newLife(rng *rand.Rand, maxTurns int, models []string, number int) life {
+// newLife pushes empty snapshots until its first turn ends: as many as every
+// life of its pod, or fewer if no turn ends. Such snapshots of two lives are
+// equal, so a receiver sees one series of them. Were there more from one life
+// than from another, the surplus could be taken for a life that a late push of
+// the other continues, and nothing in the data would say which is right.
+func newLife(rng *rand.Rand, maxTurns int, models []string, number, empty int) life {
 	var l life
 	n := 0
 	switch r := rng.IntN(100); {
 	case maxTurns == 0 || r < percentIdle:
+		empty = 1 + rng.IntN(empty)
 	case maxTurns == 1 || r < percentIdle+percentSingle:
 		n = 1
 	default:
@@ -128,13 +135,17 @@ func newLife(rng *rand.Rand, maxTurns int, models []string, number int) life {
 			l.pushes = append(l.pushes, m)
 		}
 	}
-	repeat(1+rng.IntN(2), moment{})
+	idle := 1 + rng.IntN(empty)
+	repeat(idle, moment{})
+	repeat(empty-idle, moment{inFlight: true})
 	for i := range n {
-		repeat(rng.IntN(3), moment{turns: i, inFlight: true})
+		if i > 0 {
+			repeat(rng.IntN(3), moment{turns: i, inFlight: true})
+		}
 		repeat(1+rng.IntN(3), moment{turns: i + 1})
 	}
 	// A last turn that is never finished, or its end never pushed.
-	if n == 0 || rng.IntN(3) == 0 {
+	if n > 0 && rng.IntN(3) == 0 {
 		repeat(1+rng.IntN(2), moment{turns: n, inFlight: true})
 	}
 	return l

@@ -133,6 +133,13 @@ func TestLivesCannotBeMistaken(t *testing.T) {
 			if l.pushes[0] != (moment{}) {
 				t.Fatalf("%s: life %d starts with %+v", p.name, i, l.pushes[0])
 			}
+			n := slices.IndexFunc(l.pushes, func(m moment) bool { return m.turns > 0 })
+			for _, other := range p.lives {
+				if m := slices.IndexFunc(other.pushes, func(m moment) bool { return m.turns > 0 }); n > 0 && m > 0 && m != n ||
+					n > 0 && m < 0 && len(other.pushes) > n {
+					t.Fatalf("%s: a life pushes %d times before its first turn ends, another %d times", p.name, n, m)
+				}
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"encoding/json"
 	"io/fs"
 	"testing"
 
@@ -81,22 +80,5 @@ func TestLargeValuesAreScientific(t *testing.T) {
 		if !hasLine(text, want) {
 			t.Errorf("no line %s in\n%s", want, text)
 		}
-	}
-}
-
-func TestCostJSON(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"null", "0", "-5", "9223372036854775807"} {
-		var c Cost
-		if err := json.Unmarshal([]byte(text), &c); err != nil {
-			t.Fatal(err)
-		}
-		if again, err := json.Marshal(c); err != nil || string(again) != text {
-			t.Errorf("%s became %s, %v", text, again, err)
-		}
-	}
-	var c Cost
-	if err := json.Unmarshal([]byte(`"1"`), &c); err == nil {
-		t.Error("text was read as an amount")
 	}
 }

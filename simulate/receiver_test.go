@@ -69,8 +69,8 @@ func newReceiver(t *testing.T) (*receiver, string) {
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		r.t.Errorf("reading a push: %v", err)
+	if err != nil { // an interrupted fleet hangs up
+		return
 	}
 	f := none
 	if r.fault != nil {

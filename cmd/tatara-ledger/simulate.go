@@ -31,8 +31,8 @@ func newSimulateCommand() *cobra.Command {
 		Short: "Push the telemetry of a simulated fleet and print what it spent",
 		Long: `Play a fleet of wrappers over the real wire format: pods that push snapshots of
 their counters, crash and come back under the same run id, push late, or never
-finish a turn. What is sent follows from --seed alone, byte for byte, so sending
-a fleet again must change no total.
+finish a turn. What is sent follows from the flags and --seed, so sending a fleet
+again must change no total.
 
 At the end it prints the exact truth: the last acknowledged snapshot of every
 process, summed and priced. The exit code is 0 if the last snapshot of every
@@ -71,7 +71,7 @@ func (s *simulation) addFlags(cmd *cobra.Command) {
 	flags.StringSliceVar(&c.Repos, "repos", c.Repos, `repositories; "" is for kinds that work on no single one`)
 	flags.StringSliceVar(&c.Models, "models", c.Models, "models; one that the price book does not know stays unpriced")
 	flags.StringSliceVar(&c.Projects, "projects", c.Projects, "projects")
-	flags.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that determines everything that is sent")
+	flags.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that determines what is sent")
 	flags.IntVar(&c.Turns, "turns", c.Turns, "most turns of a process")
 	flags.IntVar(&c.Respawns, "respawns", c.Respawns, "most respawns of a pod under one run id")
 	flags.DurationVar(&c.Interval, "interval", c.Interval, "time between two pushes of a pod; a real wrapper has 15s")
