@@ -331,3 +331,20 @@ func (r *racingLedger) Samples(ctx context.Context, runs []string) (map[string][
 	r.once.Do(r.meanwhile)
 	return out, err
 }
+
+// A call that names only its session covers the pushes of the run that the
+// session is linked to, also when it comes last.
+func TestASessionsCallCoversItsRunsPushes(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	w := newWriter(t, s)
+	write(t, w, &usage.Facts{
+		Links:   []usage.Link{{Run: "run", Session: "session", Task: "task", Arrived: noon}},
+		Samples: []usage.Sample{push(t, "run", 1, noon, map[string]uint64{"claude-haiku-4-5": 3})},
+	})
+	write(t, w, &usage.Facts{Events: []usage.Event{call("a", noon, usage.Labels{Session: "session"})}})
+	if diff := cmp.Diff(map[string]usage.Nano{"call": five}, spend(t, s, "feed")); diff != "" {
+		t.Error(diff)
+	}
+	verified(t, s)
+}

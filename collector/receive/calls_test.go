@@ -23,13 +23,13 @@ func TestCallFields(t *testing.T) {
 		{"a string", `"x"`, "wrong_type", ""},
 		{"null", `null`, "wrong_type", ""},
 		{"cut off", `{"ts":"2026-11-30T11:00:00Z"`, "unparsable", ""},
-		{"trailing garbage", call(``) + ` x`, "unparsable", ""},
-		{"a trailing brace", call(``) + `}`, "unparsable", ""},
-		{"two objects on a line", call(``) + call(``), "unparsable", ""},
+		{"trailing garbage", oneCall(``) + ` x`, "unparsable", ""},
+		{"a trailing brace", oneCall(``) + `}`, "unparsable", ""},
+		{"two objects on a line", oneCall(``) + oneCall(``), "unparsable", ""},
 		{"a name without a value", `{"ts"}`, "unparsable", ""},
-		{"duplicate key", call(`,"id":"a","id":"b"`), "unparsable", ""},
-		{"invalid UTF-8", call(`,"task":"` + "\xff" + `"`), "unparsable", ""},
-		{"a lone surrogate", call(`,"task":"\ud800"`), "unparsable", ""},
+		{"duplicate key", oneCall(`,"id":"a","id":"b"`), "unparsable", ""},
+		{"invalid UTF-8", oneCall(`,"task":"` + "\xff" + `"`), "unparsable", ""},
+		{"a lone surrogate", oneCall(`,"task":"\ud800"`), "unparsable", ""},
 		{"no ts", `{"model":"m"}`, "missing_ts", "ts"},
 		{"ts null", `{"ts":null}`, "missing_ts", "ts"},
 		{"ts in 1970", `{"ts":"1970-01-01T00:00:00Z"}`, "too_old", "ts"},
@@ -37,39 +37,39 @@ func TestCallFields(t *testing.T) {
 		{"ts a number", `{"ts":1764500000}`, "wrong_type", "ts"},
 		{"ts without a zone", `{"ts":"2026-11-30T11:00:00"}`, "bad_time", "ts"},
 		{"ts empty", `{"ts":""}`, "bad_time", "ts"},
-		{"unknown field", call(`,"colour":"red"`), "unknown_field", "colour"},
-		{"deep nesting", call(`,"x":` + strings.Repeat("[", 100_000)), "unknown_field", "x"},
-		{"deep nesting in a field", call(`,"task":` + strings.Repeat("[", 100_000)), "wrong_type", "task"},
-		{"label of 10 MB", call(`,"task":"` + long + `"`), "label_too_long", "task"},
-		{"label of 10 MB of escapes", call(`,"task":"` + strings.Repeat(`\u0061`, 1<<20) + `"`), "label_too_long", "task"},
-		{"id of 1025 bytes", call(`,"id":"` + long[:1025] + `"`), "label_too_long", "id"},
-		{"label a number", call(`,"model":1`), "wrong_type", "model"},
-		{"label an object", call(`,"repo":{}`), "wrong_type", "repo"},
-		{"negative tokens", call(`,"input_tokens":-1`), "bad_value", "input_tokens"},
-		{"fractional tokens", call(`,"output_tokens":1.5`), "bad_value", "output_tokens"},
-		{"scientific tokens", call(`,"output_tokens":1e3`), "bad_value", "output_tokens"},
-		{"NaN tokens", call(`,"cache_read_tokens":NaN`), "wrong_type", "cache_read_tokens"},
-		{"2^63 tokens", call(`,"cache_write_tokens":9223372036854775808`), "bad_value", "cache_write_tokens"},
-		{"10^12+1 tokens", call(`,"input_tokens":1000000000001`), "bad_value", "input_tokens"},
-		{"a huge number", call(`,"input_tokens":` + strings.Repeat("9", 1<<20)), "bad_value", "input_tokens"},
-		{"tokens a string", call(`,"input_tokens":"5"`), "wrong_type", "input_tokens"},
-		{"tokens a flag", call(`,"input_tokens":true`), "wrong_type", "input_tokens"},
-		{"writes less than their parts", call(`,"cache_write_tokens":1,"cache_write_5m_tokens":1,"cache_write_1h_tokens":1`), "bad_value", "cache_write_tokens"},
-		{"parts over the bound together", call(`,"cache_write_5m_tokens":1000000000000,"cache_write_1h_tokens":1`), "bad_value", "cache_write_5m_tokens"},
-		{"web searches over 10^9", call(`,"web_search_requests":1000000001`), "bad_value", "web_search_requests"},
-		{"batch a string", call(`,"batch":"true"`), "wrong_type", "batch"},
-		{"batch a number", call(`,"batch":1`), "wrong_type", "batch"},
+		{"unknown field", oneCall(`,"colour":"red"`), "unknown_field", "colour"},
+		{"deep nesting", oneCall(`,"x":` + strings.Repeat("[", 100_000)), "unknown_field", "x"},
+		{"deep nesting in a field", oneCall(`,"task":` + strings.Repeat("[", 100_000)), "wrong_type", "task"},
+		{"label of 10 MB", oneCall(`,"task":"` + long + `"`), "label_too_long", "task"},
+		{"label of 10 MB of escapes", oneCall(`,"task":"` + strings.Repeat(`\u0061`, 1<<20) + `"`), "label_too_long", "task"},
+		{"id of 1025 bytes", oneCall(`,"id":"` + long[:1025] + `"`), "label_too_long", "id"},
+		{"label a number", oneCall(`,"model":1`), "wrong_type", "model"},
+		{"label an object", oneCall(`,"repo":{}`), "wrong_type", "repo"},
+		{"negative tokens", oneCall(`,"input_tokens":-1`), "bad_value", "input_tokens"},
+		{"fractional tokens", oneCall(`,"output_tokens":1.5`), "bad_value", "output_tokens"},
+		{"scientific tokens", oneCall(`,"output_tokens":1e3`), "bad_value", "output_tokens"},
+		{"NaN tokens", oneCall(`,"cache_read_tokens":NaN`), "wrong_type", "cache_read_tokens"},
+		{"2^63 tokens", oneCall(`,"cache_write_tokens":9223372036854775808`), "bad_value", "cache_write_tokens"},
+		{"10^12+1 tokens", oneCall(`,"input_tokens":1000000000001`), "bad_value", "input_tokens"},
+		{"a huge number", oneCall(`,"input_tokens":` + strings.Repeat("9", 1<<20)), "bad_value", "input_tokens"},
+		{"tokens a string", oneCall(`,"input_tokens":"5"`), "wrong_type", "input_tokens"},
+		{"tokens a flag", oneCall(`,"input_tokens":true`), "wrong_type", "input_tokens"},
+		{"writes less than their parts", oneCall(`,"cache_write_tokens":1,"cache_write_5m_tokens":1,"cache_write_1h_tokens":1`), "bad_value", "cache_write_tokens"},
+		{"parts over the bound together", oneCall(`,"cache_write_5m_tokens":1000000000000,"cache_write_1h_tokens":1`), "bad_value", "cache_write_5m_tokens"},
+		{"web searches over 10^9", oneCall(`,"web_search_requests":1000000001`), "bad_value", "web_search_requests"},
+		{"batch a string", oneCall(`,"batch":"true"`), "wrong_type", "batch"},
+		{"batch a number", oneCall(`,"batch":1`), "wrong_type", "batch"},
 		{"batch cut off", `{"batch":tru`, "unparsable", ""},
-		{"speed a number", call(`,"speed":1`), "wrong_type", "speed"},
-		{"geo a list", call(`,"inference_geo":["us"]`), "wrong_type", "inference_geo"},
-		{"cost negative", call(`,"cost_usd":-0.1`), "bad_value", "cost_usd"},
-		{"cost no number", call(`,"cost_usd":"a dollar"`), "bad_value", "cost_usd"},
-		{"cost over a billion", call(`,"cost_usd":"1e10"`), "bad_value", "cost_usd"},
-		{"cost with a huge exponent", call(`,"cost_usd":1e999999999`), "bad_value", "cost_usd"},
-		{"cost a flag", call(`,"cost_usd":false`), "wrong_type", "cost_usd"},
-		{"duration negative", call(`,"duration_ms":-1`), "bad_value", "duration_ms"},
-		{"duration over a month", call(`,"duration_ms":1e12`), "bad_value", "duration_ms"},
-		{"duration a string", call(`,"duration_ms":"1s"`), "wrong_type", "duration_ms"},
+		{"speed a number", oneCall(`,"speed":1`), "wrong_type", "speed"},
+		{"geo a list", oneCall(`,"inference_geo":["us"]`), "wrong_type", "inference_geo"},
+		{"cost negative", oneCall(`,"cost_usd":-0.1`), "bad_value", "cost_usd"},
+		{"cost no number", oneCall(`,"cost_usd":"a dollar"`), "bad_value", "cost_usd"},
+		{"cost over a billion", oneCall(`,"cost_usd":"1e10"`), "bad_value", "cost_usd"},
+		{"cost with a huge exponent", oneCall(`,"cost_usd":1e999999999`), "bad_value", "cost_usd"},
+		{"cost a flag", oneCall(`,"cost_usd":false`), "wrong_type", "cost_usd"},
+		{"duration negative", oneCall(`,"duration_ms":-1`), "bad_value", "duration_ms"},
+		{"duration over a month", oneCall(`,"duration_ms":1e12`), "bad_value", "duration_ms"},
+		{"duration a string", oneCall(`,"duration_ms":"1s"`), "wrong_type", "duration_ms"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -138,7 +138,7 @@ func TestCallValues(t *testing.T) {
 		{`,"batch":false`, func(*usage.Event) {}},
 	} {
 		h := newHarness(t, nil)
-		if w := h.send(http.MethodPost, "/v1/calls", call(c.fields)); w.Code != http.StatusOK {
+		if w := h.send(http.MethodPost, "/v1/calls", oneCall(c.fields)); w.Code != http.StatusOK {
 			t.Errorf("%s: %s", c.fields, w.Body)
 			continue
 		}
@@ -158,7 +158,7 @@ func TestCallValues(t *testing.T) {
 // TestCallBodies: how calls are laid out, and what of a body is kept.
 func TestCallBodies(t *testing.T) {
 	t.Parallel()
-	a, b, bad := call(`,"id":"a"`), call(`,"id":"b"`), `{"ts":"2026-11-30T11:00:00Z","input_tokens":-1}`
+	a, b, bad := oneCall(`,"id":"a"`), oneCall(`,"id":"b"`), `{"ts":"2026-11-30T11:00:00Z","input_tokens":-1}`
 	for _, c := range []struct {
 		name, body string
 		status     int
@@ -207,10 +207,10 @@ func TestCallBodiesRefusedWhole(t *testing.T) {
 		{"empty", "", "empty"},
 		{"white space", " \r\n\t", "empty"},
 		{"empty array", "[]", "empty"},
-		{"array that ends early", "[" + call("") + ",", "unparsable"},
-		{"array with a syntax error", "[" + call("") + "," + `{"ts" 1}]`, "unparsable"},
-		{"array with trailing garbage", "[" + call("") + "] x", "unparsable"},
-		{"two arrays", "[" + call("") + "][" + call("") + "]", "unparsable"},
+		{"array that ends early", "[" + oneCall("") + ",", "unparsable"},
+		{"array with a syntax error", "[" + oneCall("") + "," + `{"ts" 1}]`, "unparsable"},
+		{"array with trailing garbage", "[" + oneCall("") + "] x", "unparsable"},
+		{"two arrays", "[" + oneCall("") + "][" + oneCall("") + "]", "unparsable"},
 		{"deep nesting", strings.Repeat("[", 1<<20), "unparsable"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestCallBodiesRefusedWhole(t *testing.T) {
 func TestTooManyCalls(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	line := call("") + "\n"
+	line := oneCall("") + "\n"
 	h.refusedWith(t, h.send(http.MethodPost, "/v1/calls", strings.Repeat(line, maxCalls+1)), http.StatusRequestEntityTooLarge, "call", "too_large", "")
 	w := h.send(http.MethodPost, "/v1/calls", strings.Repeat("x\n", 2000))
 	if a := answerOf(t, w); len(a.Rejected) != maxRejected || h.counter(t, "rejected_total", "call", "unparsable") != 2000 {
@@ -235,7 +235,7 @@ func TestTooManyCalls(t *testing.T) {
 // FuzzCalls: no body panics or is answered with a 5xx, and every call is
 // either accepted or refused.
 func FuzzCalls(f *testing.F) {
-	for _, s := range []string{"", "[]", call(""), "[" + call("") + "]", call("") + "\nx", `{"ts":"2026-11-30T11:00:00Z","cost_usd":1e5}`, "\xef\xbb\xbf{}", "[[[", "{\n\"ts\":null}"} {
+	for _, s := range []string{"", "[]", oneCall(""), "[" + oneCall("") + "]", oneCall("") + "\nx", `{"ts":"2026-11-30T11:00:00Z","cost_usd":1e5}`, "\xef\xbb\xbf{}", "[[[", "{\n\"ts\":null}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -152,6 +152,6 @@ func answerOf(t testing.TB, w *httptest.ResponseRecorder) CallsAnswer {
 	return a
 }
 
-func call(fields string) string {
+func oneCall(fields string) string {
 	return fmt.Sprintf(`{"ts":"2026-11-30T11:00:00Z"%s}`, fields)
 }
