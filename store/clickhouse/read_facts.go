@@ -56,6 +56,9 @@ func (s *Store) Samples(ctx context.Context, runs []string) (map[string][]usage.
 		return out, nil
 	}
 	const q = `SELECT run, id, pod, arrived, pushes, counters FROM samples WHERE run IN (@runs)`
+	// Most pushes repeat the counters of the one before: decode each text once.
+	// Counters are shared then, which is safe because nobody writes to them.
+	decoded := map[string]usage.Counters{}
 	err := s.query(ctx, "samples", q, []any{clickhouse.Named("runs", runs)}, func(rows driver.Rows) error {
 		var (
 			sample   usage.Sample
@@ -66,9 +69,14 @@ func (s *Store) Samples(ctx context.Context, runs []string) (map[string][]usage.
 			return err
 		}
 		sample.ID, sample.Arrived = usage.ID(id), sample.Arrived.UTC()
-		if err := json.Unmarshal([]byte(counters), &sample.Counters); err != nil {
-			return fmt.Errorf("decoding the counters of run %s: %w", sample.Run, err)
+		c, ok := decoded[counters]
+		if !ok {
+			if err := json.Unmarshal([]byte(counters), &c); err != nil {
+				return fmt.Errorf("decoding the counters of run %s: %w", sample.Run, err)
+			}
+			decoded[counters] = c
 		}
+		sample.Counters = c
 		out[sample.Run] = append(out[sample.Run], sample)
 		return nil
 	})
