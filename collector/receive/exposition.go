@@ -249,6 +249,9 @@ func count(f *dto.MetricFamily, m *dto.Metric, labels map[string]string) (uint64
 
 // series is the text of a series, for errors.
 func series(family string, labels map[string]string) string {
+	if len(labels) == 0 {
+		return family
+	}
 	set := model.LabelSet{}
 	for k, v := range labels {
 		set[model.LabelName(k)] = model.LabelValue(v)
