@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 func main() {
@@ -28,7 +30,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return root.ExecuteContext(ctx)
+	understood := false
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		err := flagsFromEnvironment(cmd.Flags(), os.LookupEnv)
+		understood = err == nil
+		return err
+	}
+	err := root.ExecuteContext(ctx)
+	if err != nil && !understood { // an unknown command or flag, or a value that is none
+		return &exitError{2, err}
+	}
+	return err
 }
 
 // exitError carries an exit code other than 1.

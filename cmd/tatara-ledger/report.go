@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,6 +61,9 @@ lifetime of a cache write), "?" those that are partly what the source reported.`
 }
 
 func (f *reportFlags) run(ctx context.Context, w io.Writer) error {
+	if !slices.Contains([]string{"table", "json", "csv"}, f.format) {
+		return &exitError{2, fmt.Errorf("--format %q: use table, json or csv", f.format)}
+	}
 	params, err := f.params(time.Now())
 	if err != nil {
 		return &exitError{2, err}
@@ -69,14 +73,12 @@ func (f *reportFlags) run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	switch f.format {
-	case "table":
-		return writeSpendTable(w, spend, f.by)
 	case "json":
 		return writeJSON(w, spend)
 	case "csv":
 		return spend.WriteCSV(w, f.by)
 	}
-	return &exitError{2, fmt.Errorf("--format %q: use table, json or csv", f.format)}
+	return writeSpendTable(w, spend, f.by)
 }
 
 func (f *reportFlags) params(now time.Time) (url.Values, error) {

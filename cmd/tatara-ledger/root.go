@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"runtime/debug"
 	"strings"
 
@@ -23,9 +22,6 @@ flag's name in capitals with underscores, such as TATARA_LEDGER_DATA_DIR.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return flagsFromEnvironment(cmd.Flags(), os.LookupEnv)
-		},
 	}
 	root.AddCommand(
 		newServeCommand(),

@@ -95,6 +95,7 @@ func (c *serveConfig) validate() error {
 	if c.engine.DataDir != "" {
 		c.journal.Dir = filepath.Join(c.engine.DataDir, "journal")
 	}
+	c.sizeJournal()
 	errs := []error{
 		c.engine.Validate(), c.collector.Validate(), c.receive.Validate(), c.journal.Validate(),
 		loopbackOnly("--listen", c.listen, "there is no authentication yet"),
@@ -109,6 +110,17 @@ func (c *serveConfig) validate() error {
 		errs = append(errs, errors.New("--drain-timeout must not be negative"))
 	}
 	return errors.Join(errs...)
+}
+
+// sizeJournal gives a small journal small segments, since space comes back a
+// segment at a time. The smallest segment holds any push and any 5000 calls of
+// common size; a journal that does not hold two of those is refused.
+func (c *serveConfig) sizeJournal() {
+	const perJournal, smallest = 8, 2 << 20
+	j := &c.journal
+	j.SegmentBytes = min(j.SegmentBytes, max(j.MaxBytes/perJournal, smallest))
+	j.MaxRecordBytes = min(j.MaxRecordBytes, int(j.SegmentBytes))
+	j.GroupBytes = min(j.GroupBytes, int(j.SegmentBytes))
 }
 
 func (c *serveConfig) pattern() (*regexp.Regexp, error) {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/mattn/go-isatty"
 	"github.com/schollz/progressbar/v3"
@@ -60,7 +62,7 @@ Exit status: 0 if nothing differs, 1 if something does, 2 on bad usage.`,
 	return cmd
 }
 
-func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	if f.format != "table" && f.format != "json" {
 		return &exitError{2, fmt.Errorf("--format %q: use table or json", f.format)}
 	}
@@ -132,6 +134,19 @@ func progress(w io.Writer, what string) func(done, total int) {
 	}
 }
 
+// portInUse is the port of the ClickHouse that another process runs on the data
+// folder: the configured one, or the one that was picked and written down.
+func portInUse(cfg engine.Config) (string, error) {
+	if cfg.ClickHouse.Port != 0 {
+		return strconv.Itoa(cfg.ClickHouse.Port), nil
+	}
+	raw, err := os.ReadFile(filepath.Join(cfg.DataDir, "ports", "clickhouse"))
+	if err != nil {
+		return "", fmt.Errorf("finding the port of the running ClickHouse (--%s): %w", engine.FlagClickHousePort, err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
+
 // openLedger opens the ledger's store wherever it is: at the configured
 // address, at the engines that a service runs on the data folder, or at
 // engines of its own if none does. done gives back what it took.
@@ -143,7 +158,11 @@ func (f *storeFlags) openLedger(ctx context.Context, cfg engine.Config, log *slo
 		engines, err = engine.Start(ctx, cfg, log)
 		switch {
 		case errors.Is(err, engine.ErrInUse):
-			found.clickHouse = []string{"127.0.0.1:" + strconv.Itoa(cfg.ClickHouse.Port)}
+			port, err := portInUse(cfg)
+			if err != nil {
+				return nil, nil, err
+			}
+			found.clickHouse = []string{net.JoinHostPort("127.0.0.1", port)}
 			found.clickHouseUser = "ledger"
 			found.clickHousePasswordFile = filepath.Join(cfg.DataDir, "secrets", "clickhouse")
 		case err != nil:
