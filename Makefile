@@ -46,7 +46,7 @@ demo: build ## Start everything in a throw-away folder, feed it, show the report
 	@sh scripts/demo.sh $(ARGS)
 
 .PHONY: bench
-bench: ## Measure how much the pipeline takes and how fast it answers
+bench: build ## Measure how much the pipeline takes and how fast it answers
 	$(GO) run ./bench $(ARGS)
 
 .PHONY: soak

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -30,7 +29,7 @@ type options struct {
 	load   string
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) (err error) {
 	var o options
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.StringVar(&o.binary, "binary", "bin/tatara-ledger", "the built program")
@@ -46,7 +45,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	// Engines of root run as another user, who must reach the folder.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return err
@@ -60,7 +59,7 @@ func measure(ctx context.Context, o options, dir string) (err error) {
 	if cfg.Executable, err = filepath.Abs(o.binary); err != nil {
 		return err
 	}
-	engines, err := engine.Start(ctx, cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	engines, err := engine.Start(ctx, cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

@@ -53,16 +53,15 @@ func NewWriter(cfg Config, source Source, codec *Codec, ledger Ledger, deriver *
 func (w *Writer) Run(ctx context.Context) error {
 	for {
 		b, err := w.collect(ctx)
-		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
-				return nil
-			}
-			return fmt.Errorf("reading the journal: %w", err)
+		if err == nil {
+			err = w.writeUntilDone(ctx, b)
+		} else {
+			err = fmt.Errorf("reading the journal: %w", err)
 		}
-		if err := w.writeUntilDone(ctx, b); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
+			return nil //nolint:nilerr // what was not committed is read again at the next start
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -275,7 +275,7 @@ func TestHold(t *testing.T) {
 	var n, after atomic.Int64
 	f := newFleet(t, func(c *Config) {
 		c.PushURLs, c.Pods, c.Concurrency = []string{url}, 3, 1
-		c.Before = func(ctx context.Context, _ Request) {
+		c.Before = func(_ context.Context, _ Request) {
 			if n.Add(1) == 5 {
 				close(held)
 				<-release

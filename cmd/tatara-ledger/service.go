@@ -130,7 +130,7 @@ func (s *service) migrate(ctx context.Context) error {
 		err = errors.Join(err, fmt.Errorf("unlocking the migrations: %w", e))
 	}
 	if err == nil && steps > 0 {
-		s.log.Info("ClickHouse schema migrated", "steps", steps)
+		s.log.Info("migrated the ClickHouse schema", "steps", steps)
 	}
 	return err
 }

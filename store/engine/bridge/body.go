@@ -34,7 +34,7 @@ func requestBody(r *http.Request, decompress bool, body io.Reader) (io.Reader, e
 	default:
 		return nil, exceptionf(codeUnknownCompression, "Unknown compression method: %s", coding)
 	}
-	if err == io.EOF { // an empty body is empty in every coding
+	if errors.Is(err, io.EOF) { // an empty body is empty in every coding
 		return http.NoBody, nil
 	}
 	if err != nil {

@@ -233,6 +233,7 @@ func TestColumnarInsertAndParameters(t *testing.T) {
 	if err := conn.Exec(ctx, "INSERT INTO t VALUES (9, 'z', [1, 2])"); err != nil {
 		t.Error(err)
 	}
+	//nolint:staticcheck // deprecated, and still what documented examples use
 	if err := conn.AsyncInsert(ctx, "INSERT INTO t VALUES (10, 'async;', [])", true); err != nil {
 		t.Error(err)
 	}
@@ -260,6 +261,7 @@ func TestStandardAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer batch.Close()
 	for i := range 100 {
 		if _, err := batch.ExecContext(ctx, uint64(i), sql.NullString{String: "x", Valid: i%2 == 0}); err != nil {
 			t.Fatal(err)

@@ -78,7 +78,7 @@ func (x *execution) run() error {
 
 // statement tells an INSERT with data from everything else.
 func (x *execution) statement(ctx context.Context) error {
-	body := io.Reader(x.body())
+	body := x.body()
 	if b := boundary(x.r); b != "" {
 		rest, err := x.externalTables(body, b)
 		if err != nil {

@@ -59,7 +59,7 @@ func feed(insert *chdb.Insert, data io.Reader) error {
 			}
 		}
 		switch {
-		case err == io.EOF: // and not one that wraps it: that body was cut off
+		case err == io.EOF: //nolint:errorlint // one that wraps it is a body that was cut off
 			return nil
 		case err != nil:
 			return readFailure(err)
