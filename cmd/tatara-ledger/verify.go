@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mattn/go-isatty"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/szymonrychu/tatara-ledger/collector"
 	"github.com/szymonrychu/tatara-ledger/collector/derive"
@@ -124,7 +124,7 @@ func writeVerification(w io.Writer, v *collector.Verification, format string) er
 // progress is a bar on a terminal, and nothing elsewhere.
 func progress(w io.Writer, what string) func(done, total int) {
 	f, ok := w.(*os.File)
-	if !ok || !isatty.IsTerminal(f.Fd()) {
+	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return func(int, int) {}
 	}
 	bar := progressbar.NewOptions(-1, progressbar.OptionSetDescription(what), progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish())
