@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 func newLedger(t testing.TB) *clickhouse.Store {
 	t.Helper()
 	a := engines.ClickHouse(t)
-	s, err := clickhouse.Open(t.Context(), clickhouse.Config{
+	s, err := clickhouse.Open(clickhouse.Config{
 		Addresses: []string{a.Addr}, Database: engines.Database(t), User: a.User, Password: a.Password.Reveal(),
 	})
 	if err != nil {

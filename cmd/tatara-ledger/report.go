@@ -129,7 +129,7 @@ func (f *reportFlags) query(ctx context.Context, params url.Values) (*wire.Spend
 	if err != nil {
 		return nil, err
 	}
-	ledger, err := clickhouse.Open(ctx, cfg)
+	ledger, err := clickhouse.Open(cfg)
 	if err != nil {
 		return nil, err
 	}

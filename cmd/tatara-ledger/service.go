@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/szymonrychu/tatara-ledger/api"
 	"github.com/szymonrychu/tatara-ledger/collector"
@@ -53,7 +51,7 @@ func serve(ctx context.Context, cfg serveConfig, stderr io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if cfg.check {
-		return nil
+		return s.migrate(ctx)
 	}
 	return s.run(ctx)
 }
@@ -106,32 +104,7 @@ func (s *service) openStores(ctx context.Context, reg *prometheus.Registry) (err
 	if err != nil {
 		return err
 	}
-	if s.ledger, err = clickhouse.Open(ctx, ledger); err != nil {
-		return err
-	}
-	return s.migrate(ctx)
-}
-
-// migrationLock is an advisory lock of Postgres: ClickHouse has none, and one
-// replica must migrate at a time. The number is arbitrary and never changes.
-const migrationLock = 0x7a7a_1ed6
-
-func (s *service) migrate(ctx context.Context) error {
-	conn, err := s.pg.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("reaching Postgres: %w", err)
-	}
-	defer conn.Release()
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrationLock); err != nil {
-		return fmt.Errorf("locking the migrations: %w", err)
-	}
-	steps, err := s.ledger.Migrate(ctx)
-	if _, e := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrationLock); e != nil {
-		err = errors.Join(err, fmt.Errorf("unlocking the migrations: %w", e))
-	}
-	if err == nil && steps > 0 {
-		s.log.Info("migrated the ClickHouse schema", "steps", steps)
-	}
+	s.ledger, err = clickhouse.Open(ledger)
 	return err
 }
 
@@ -152,93 +125,6 @@ func newHTTPServer(addr string, h http.Handler) *http.Server {
 		// A query may take as long as the store lets it.
 		WriteTimeout: 3 * time.Minute,
 		IdleTimeout:  2 * time.Minute,
-	}
-}
-
-func (s *service) run(ctx context.Context) error {
-	listeners, err := s.listen(ctx)
-	if err != nil {
-		return err
-	}
-	// Each layer outlives the one before it: requests, then the pipeline that
-	// they feed, then the engines that it writes to.
-	pipeline, stopPipeline := context.WithCancel(context.WithoutCancel(ctx))
-	engines, stopEngines := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopPipeline()
-	defer stopEngines()
-	var layers, below errgroup.Group
-	serving, ctx := errgroup.WithContext(ctx)
-	failed := func(run func(context.Context) error, c context.Context) func() error {
-		return func() error {
-			err := run(c)
-			if err != nil {
-				serving.Go(func() error { return err })
-			}
-			return err
-		}
-	}
-	below.Go(failed(s.engines.Run, engines))
-	layers.Go(failed(s.writer.Run, pipeline))
-	layers.Go(failed(s.closer.Run, pipeline))
-	if s.forwarder != nil {
-		layers.Go(failed(s.forwarder.Run, pipeline))
-	}
-	serving.Go(func() error { return serveHTTP(ctx, s.main, listeners[0]) })
-	serving.Go(func() error { return serveHTTP(ctx, s.push, listeners[1]) })
-	s.log.Info("serving", "api", listeners[0].Addr().String(), "push", listeners[1].Addr().String(), "clickhouse", s.engines.ClickHouse().Addr)
-
-	err = serving.Wait()
-	s.drain()
-	stopPipeline()
-	err = errors.Join(err, layers.Wait())
-	s.pg.Close()
-	stopEngines()
-	return errors.Join(err, below.Wait())
-}
-
-func (s *service) listen(ctx context.Context) ([]net.Listener, error) {
-	var lc net.ListenConfig
-	out := make([]net.Listener, 0, 2)
-	for _, addr := range []string{s.cfg.listen, s.cfg.pushListen} {
-		l, err := lc.Listen(ctx, "tcp", addr)
-		if err != nil {
-			for _, l := range out {
-				_ = l.Close()
-			}
-			return nil, fmt.Errorf("listening: %w", err)
-		}
-		out = append(out, l)
-	}
-	return out, nil
-}
-
-// serveHTTP serves until ctx ends, then lets running requests finish.
-func serveHTTP(ctx context.Context, srv *http.Server, l net.Listener) error {
-	stopped := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
-		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		stopped <- srv.Shutdown(wait)
-	}()
-	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving %s: %w", l.Addr(), err)
-	}
-	if err := <-stopped; err != nil {
-		return fmt.Errorf("stopping the listener of %s: %w", l.Addr(), err)
-	}
-	return nil
-}
-
-// drain waits, bounded, until the ledger has what the journal holds. What it
-// does not get by then is safe and drains at the next start.
-func (s *service) drain() {
-	deadline := time.Now().Add(s.cfg.drain)
-	for s.journal.Stats().PendingRecords > 0 && time.Now().Before(deadline) {
-		time.Sleep(20 * time.Millisecond)
-	}
-	if n := s.journal.Stats().PendingRecords; n > 0 {
-		s.log.Warn("stopping with records in the journal; they drain at the next start", "records", n)
 	}
 }
 

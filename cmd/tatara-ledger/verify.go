@@ -179,7 +179,7 @@ func (f *storeFlags) openLedger(ctx context.Context, cfg engine.Config, log *slo
 	if err != nil {
 		return nil, nil, errors.Join(err, closeEngines())
 	}
-	store, err := clickhouse.Open(ctx, ledger)
+	store, err := clickhouse.Open(ledger)
 	if err != nil {
 		return nil, nil, errors.Join(err, closeEngines())
 	}

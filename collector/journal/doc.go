@@ -19,8 +19,9 @@
 //     with all its bytes; what is readable of it is still handed out, and the
 //     missing records are counted, because record numbers are continuous.
 //
-// Non-goals: several consumers, compression, replication, and locking the folder
-// against a second process (the caller holds that lock).
+//   - One process has the folder: a second one gets ErrInUse.
+//
+// Non-goals: several consumers, compression, replication.
 //
 // # On disk
 //

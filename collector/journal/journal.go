@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"errors"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -44,6 +46,7 @@ type Journal struct {
 
 	readMu sync.Mutex // guards reader: one consumer
 	reader reader
+	held   *os.File // the lock of the folder; guarded by readMu
 
 	writer writer // of the committer goroutine only
 }
@@ -61,7 +64,19 @@ type hole struct{ from, to uint64 }
 // committer. It registers its metrics on reg; one registry cannot serve two
 // journals. The caller must call Close.
 func Open(cfg Config, log *slog.Logger, reg prometheus.Registerer) (*Journal, error) {
-	return open(cfg, log, reg, osDisk{})
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	held, err := lock(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	j, err := open(cfg, log, reg, osDisk{})
+	if err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	j.held = held
+	return j, nil
 }
 
 func open(cfg Config, log *slog.Logger, reg prometheus.Registerer, d disk) (*Journal, error) {
@@ -104,7 +119,12 @@ func (j *Journal) Close() error {
 
 	j.readMu.Lock()
 	defer j.readMu.Unlock()
-	return j.reader.close()
+	err := j.reader.close()
+	if j.held != nil {
+		err = errors.Join(err, j.held.Close())
+		j.held = nil
+	}
+	return err
 }
 
 // Stats is a snapshot of the journal.

@@ -29,7 +29,7 @@ func newStore(t testing.TB) *Store {
 func openStore(t testing.TB, database string) *Store {
 	t.Helper()
 	a := engines.ClickHouse(t)
-	s, err := Open(t.Context(), Config{Addresses: []string{a.Addr}, Database: database, User: a.User, Password: a.Password.Reveal()})
+	s, err := Open(Config{Addresses: []string{a.Addr}, Database: database, User: a.User, Password: a.Password.Reveal()})
 	if err != nil {
 		t.Fatal(err)
 	}

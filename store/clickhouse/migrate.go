@@ -17,7 +17,7 @@ var migrations embed.FS
 
 const versionTable = "schema_migrations"
 
-// Migrate brings the schema to the newest version and returns how many steps
+// Migrate creates the database where it is missing, brings the schema to the newest version and returns how many steps
 // it took; on a current schema it does nothing. Steps only go forward, and
 // code of the previous version works on the new schema. ClickHouse has no
 // transactions: every statement can be run again after a crash between two.
@@ -34,6 +34,9 @@ func (s *Store) migrateTo(ctx context.Context, version int64) (int, error) {
 	}
 	versions, err := database.NewStore(database.DialectClickHouse, versionTable)
 	if err != nil {
+		return 0, err
+	}
+	if err := createDatabase(ctx, *s.options, s.database); err != nil {
 		return 0, err
 	}
 	db := clickhouse.OpenDB(s.options)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -30,9 +32,10 @@ type Store struct {
 	database string
 }
 
-// Open connects to ClickHouse. It creates the database but no table: see
+// Open returns a store. It connects when it is first used, so that a service
+// can start while ClickHouse is away. The database and its tables are made by
 // [Store.Migrate].
-func Open(ctx context.Context, cfg Config) (*Store, error) {
+func Open(cfg Config) (*Store, error) {
 	if len(cfg.Addresses) == 0 {
 		return nil, errors.New("clickhouse: no address configured")
 	}
@@ -40,18 +43,11 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		cfg.MaxConns = 8
 	}
 	o := options(cfg)
-	if err := createDatabase(ctx, *o, cfg.Database); err != nil {
-		return nil, err
-	}
 	conn, err := clickhouse.Open(o)
 	if err != nil {
 		return nil, fmt.Errorf("opening ClickHouse: %w", err)
 	}
-	s := &Store{conn: conn, options: o, database: cfg.Database}
-	if err := s.Ping(ctx); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return s, nil
+	return &Store{conn: conn, options: o, database: cfg.Database}, nil
 }
 
 func options(cfg Config) *clickhouse.Options {
@@ -89,6 +85,13 @@ func createDatabase(ctx context.Context, o clickhouse.Options, name string) erro
 		return fmt.Errorf("creating database %s: %w", name, err)
 	}
 	return nil
+}
+
+// IsAway reports whether err says that ClickHouse cannot be reached, and
+// nothing about what was asked of it.
+func IsAway(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // Ping reports whether ClickHouse answers.

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// run serves until ctx ends or a part fails, then stops in order.
+func (s *service) run(ctx context.Context) error {
+	listeners, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	// Each layer outlives the one before it: requests, then the pipeline that
+	// they feed, then the engines that it writes to.
+	pipeline, stopPipeline := context.WithCancel(context.WithoutCancel(ctx))
+	engines, stopEngines := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopPipeline()
+	defer stopEngines()
+	var layers, below errgroup.Group
+	serving, ctx := errgroup.WithContext(ctx)
+	failed := func(run func(context.Context) error, c context.Context) func() error {
+		return func() error {
+			err := run(c)
+			if err != nil {
+				serving.Go(func() error { return err })
+			}
+			return err
+		}
+	}
+	below.Go(failed(s.engines.Run, engines))
+	layers.Go(failed(s.keepLedger, pipeline))
+	if s.forwarder != nil {
+		layers.Go(failed(s.forwarder.Run, pipeline))
+	}
+	serving.Go(func() error { return serveHTTP(ctx, s.main, listeners[0]) })
+	serving.Go(func() error { return serveHTTP(ctx, s.push, listeners[1]) })
+	s.log.Info("serving", "api", listeners[0].Addr().String(), "push", listeners[1].Addr().String(), "clickhouse", s.engines.ClickHouse().Addr)
+
+	err = serving.Wait()
+	s.drain()
+	stopPipeline()
+	err = errors.Join(err, layers.Wait())
+	s.pg.Close()
+	stopEngines()
+	return errors.Join(err, below.Wait())
+}
+
+func (s *service) listen(ctx context.Context) ([]net.Listener, error) {
+	var lc net.ListenConfig
+	out := make([]net.Listener, 0, 2)
+	for _, addr := range []string{s.cfg.listen, s.cfg.pushListen} {
+		l, err := lc.Listen(ctx, "tcp", addr)
+		if err != nil {
+			for _, l := range out {
+				_ = l.Close()
+			}
+			return nil, fmt.Errorf("listening: %w", err)
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// serveHTTP serves until ctx ends, then lets running requests finish.
+func serveHTTP(ctx context.Context, srv *http.Server, l net.Listener) error {
+	stopped := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		stopped <- srv.Shutdown(wait)
+	}()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving %s: %w", l.Addr(), err)
+	}
+	if err := <-stopped; err != nil {
+		return fmt.Errorf("stopping the listener of %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// keepLedger makes the ledger ready and then writes and closes. Requests are
+// taken meanwhile: the journal keeps what they bring.
+func (s *service) keepLedger(ctx context.Context) error {
+	if err := s.migrateUntilDone(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.writer.Run(ctx) })
+	g.Go(func() error { return s.closer.Run(ctx) })
+	return g.Wait()
+}
+
+// drain waits, bounded, until the ledger has what the journal holds. What it
+// does not get by then is safe and drains at the next start.
+func (s *service) drain() {
+	deadline := time.Now().Add(s.cfg.drain)
+	for s.journal.Stats().PendingRecords > 0 && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if n := s.journal.Stats().PendingRecords; n > 0 {
+		s.log.Warn("stopping with records in the journal; they drain at the next start", "records", n)
+	}
+}
