@@ -1,6 +1,7 @@
 package receive
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -39,7 +40,8 @@ func readBody(w http.ResponseWriter, req *http.Request, limit int64) ([]byte, er
 	if req.ContentLength > limit {
 		return nil, tooLarge
 	}
-	var in io.Reader = http.MaxBytesReader(w, req.Body, limit)
+	raw := io.Reader(http.MaxBytesReader(w, req.Body, limit))
+	in := raw
 	switch strings.ToLower(req.Header.Get("Content-Encoding")) {
 	case "", "identity":
 	case "gzip":
@@ -56,15 +58,20 @@ func readBody(w http.ResponseWriter, req *http.Request, limit int64) ([]byte, er
 	}
 	// One byte more than the limit tells a body that is too large from one
 	// that just fits.
-	b, err := io.ReadAll(io.LimitReader(in, limit+1))
+	var buf bytes.Buffer
+	if n := req.ContentLength; n > 0 && in == raw {
+		// There is room for it; ReadFrom wants some beyond the end.
+		buf.Grow(int(n) + bytes.MinRead)
+	}
+	_, err := buf.ReadFrom(io.LimitReader(in, limit+1))
 	var over *http.MaxBytesError
 	switch {
-	case errors.As(err, &over) || int64(len(b)) > limit:
+	case errors.As(err, &over) || int64(buf.Len()) > limit:
 		return nil, tooLarge
 	case err != nil:
 		return nil, refuse("truncated", "", "body ended early or is damaged", "send the request again")
 	}
-	return b, nil
+	return buf.Bytes(), nil
 }
 
 func byteSize(n int64) string {

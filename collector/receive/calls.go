@@ -61,8 +61,8 @@ func (r *Receiver) calls(w http.ResponseWriter, req *http.Request) (CallsAnswer,
 		return answer, err
 	}
 	defer done()
-	// A call is seldom shorter than 200 bytes; short ones grow the list.
-	facts := &usage.Facts{Events: make([]usage.Event, 0, len(body)/200+1)}
+	// A call takes about 400 bytes; shorter ones grow the list.
+	facts := &usage.Facts{Events: make([]usage.Event, 0, len(body)/400+1)}
 	c := &callReader{receiver: r, arrived: r.now()}
 	err = eachCall(body, func(i int, value []byte) error {
 		if i == maxCalls {
