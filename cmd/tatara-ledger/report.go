@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -184,7 +185,7 @@ func spendAlignment(keys int) tw.Alignment {
 }
 
 func spendCells(s *wire.Sums) []string {
-	cost, savings, requests, ratio := "unpriced", "", "", ""
+	cost, savings, requests, ratio := "unpriced", "–", "–", "–"
 	if s.CostUSD != nil {
 		cost = cents(*s.CostUSD)
 		if s.Approximate {
@@ -201,7 +202,8 @@ func spendCells(s *wire.Sums) []string {
 		requests = thousands(*s.Requests)
 	}
 	if s.CacheHitRatio != nil {
-		ratio = strconv.FormatFloat(100**s.CacheHitRatio, 'f', 1, 64) + " %"
+		// Rounded down: what is not all must not read as 100 %.
+		ratio = strconv.FormatFloat(math.Floor(1000**s.CacheHitRatio)/10, 'f', 1, 64) + " %"
 	}
 	return []string{
 		cost, ratio, savings, requests, thousands(s.InputTokens), thousands(s.OutputTokens),
