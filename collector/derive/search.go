@@ -26,6 +26,11 @@ const (
 	// maxOvertaken bounds by how many pushes of its process one may be
 	// overtaken: a restart is likelier than more.
 	maxOvertaken = 8
+	// maxSilent is after how many pushes of the run an older process that sent
+	// none of them is taken for dead. A late push is one or a few late; without
+	// the bound every restart would double the histories for ever, and a run of
+	// a hundred lives would take minutes.
+	maxSilent = 32
 )
 
 // search takes samples in the order of arrival and follows the likeliest
@@ -44,7 +49,7 @@ func search(order []usage.Sample) [][]usage.Sample {
 		s := &order[i]
 		next := make([]*history, 0, len(beam)*(openLives+1))
 		for _, h := range beam {
-			next = h.extend(next, s, idle)
+			next = h.extend(next, s, i, idle)
 		}
 		beam = prune(next)
 		if isIdle(&s.Counters) {
@@ -73,10 +78,21 @@ type history struct {
 	open   [openLives]process // newest first
 }
 
+// newerThan is the latest push of the process that follows; the newest is never
+// taken for dead.
+func newerThan(newer []process) *push {
+	for k := len(newer) - 1; ; k-- {
+		if newer[k].last != nil {
+			return newer[k].last
+		}
+	}
+}
+
 // process is a life that may still push.
 type process struct {
 	life int
 	last *push // the highest push count so far; nil if there is no process
+	at   int   // when its latest sample came, counted in samples of the run
 }
 
 // push is a sample in a life, by descending push count.
@@ -85,10 +101,16 @@ type push struct {
 	before *push
 }
 
-// extend adds the histories that s makes of h.
-func (h *history) extend(to []*history, s *usage.Sample, idle uint64) []*history {
-	for k := range h.open {
-		p := &h.open[k]
+// extend adds the histories that s, the ith sample, makes of h.
+func (h *history) extend(to []*history, s *usage.Sample, i int, idle uint64) []*history {
+	open := h.open
+	for k := 1; k < openLives; k++ {
+		if i-open[k].at > maxSilent {
+			open[k] = process{}
+		}
+	}
+	for k := range open {
+		p := &open[k]
 		// Without a push count nothing tells a late push from a restart.
 		if p.last == nil || (k > 0 && s.Pushes == 0) {
 			continue
@@ -97,10 +119,10 @@ func (h *history) extend(to []*history, s *usage.Sample, idle uint64) []*history
 		if last == nil {
 			continue
 		}
-		n := &history{parent: h, life: p.life, lives: h.lives, cost: h.cost + cost, open: h.open}
-		n.open[k].last = last
+		n := &history{parent: h, life: p.life, lives: h.lives, cost: h.cost + cost, open: open}
+		n.open[k].last, n.open[k].at = last, i
 		if k > 0 {
-			n.cost += late(h.open[k-1].last)
+			n.cost += late(newerThan(open[:k]))
 		}
 		to = append(to, n)
 	}
@@ -108,8 +130,8 @@ func (h *history) extend(to []*history, s *usage.Sample, idle uint64) []*history
 	if s.Pushes > idle {
 		n.cost += math.Log2(float64(s.Pushes - idle + 1))
 	}
-	n.open[0] = process{life: h.lives, last: &push{sample: s}}
-	copy(n.open[1:], h.open[:])
+	n.open[0] = process{life: h.lives, last: &push{sample: s}, at: i}
+	copy(n.open[1:], open[:])
 	return append(to, n)
 }
 
