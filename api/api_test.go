@@ -60,7 +60,7 @@ func serve(t *testing.T, l *ledger, checks ...Check) listeners {
 	reg := prometheus.NewRegistry()
 	var log bytes.Buffer
 	cfg := Config{
-		Ledger: l, Receiver: receive.New(receive.DefaultConfig(), discard{}, nil, reg), Registry: reg,
+		Ledger: l, Receiver: receive.New(receive.DefaultConfig(), discard{}, nil, slog.New(slog.DiscardHandler), reg), Registry: reg,
 		Ready: checks, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	}
 	return listeners{Routes(cfg), PushRoutes(cfg), &log}

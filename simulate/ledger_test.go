@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -70,7 +71,7 @@ func TestLedgerDerivesTheTruth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := &memory{lossy: lossy, rng: rand.New(rand.NewPCG(5, 5)), facts: map[string]*derive.RunFacts{}}
-			r := receive.New(receive.DefaultConfig(), m, nil, prometheus.NewRegistry())
+			r := receive.New(receive.DefaultConfig(), m, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 			server := httptest.NewServer(http.HandlerFunc(r.Push))
 			t.Cleanup(server.Close)
 			cfg := simulate.DefaultConfig()

@@ -88,7 +88,7 @@ func build(ctx context.Context, cfg serveConfig, log *slog.Logger) (_ *service, 
 	s.writer = collector.NewWriter(cfg.collector, s.journal, codec, s.ledger, derive.New(book, pattern), aside, log, reg)
 	s.closer = collector.NewCloser(cfg.collector, s.ledger, log, reg)
 	s.forwarder = receive.NewForwarder(cfg.receive, log, reg)
-	s.routes(receive.New(cfg.receive, collector.NewRecorder(s.journal, codec), s.forwarder, reg), reg)
+	s.routes(receive.New(cfg.receive, collector.NewRecorder(s.journal, codec), s.forwarder, s.log, reg), reg)
 	return s, nil
 }
 

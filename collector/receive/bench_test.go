@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -37,7 +38,7 @@ func manyCalls(n int) []byte {
 func BenchmarkCalls(b *testing.B) {
 	const n = 5000
 	body := manyCalls(n)
-	r := New(DefaultConfig(), discard{}, nil, prometheus.NewRegistry())
+	r := New(DefaultConfig(), discard{}, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	r.now = func() time.Time { return time.Date(2026, 11, 30, 13, 0, 0, 0, time.UTC) }
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -70,7 +71,7 @@ func newHarness(t testing.TB, change func(*Config)) *harness {
 		t.Fatal(err)
 	}
 	h := &harness{memory: &memory{}, reg: prometheus.NewRegistry()}
-	h.Receiver = New(cfg, h.memory, nil, h.reg)
+	h.Receiver = New(cfg, h.memory, nil, slog.New(slog.DiscardHandler), h.reg)
 	h.now = func() time.Time { return noon }
 	r := chi.NewRouter()
 	r.Put("/v1/runs/{run}", h.Run)

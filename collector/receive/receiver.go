@@ -3,6 +3,7 @@ package receive
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -27,13 +28,14 @@ type Receiver struct {
 	now     func() time.Time
 	room    *semaphore.Weighted
 	forward *Forwarder
+	log     *slog.Logger
 	metrics *metrics
 }
 
 // New returns receivers that hand their facts to record. forward may be nil.
-func New(cfg Config, record Recorder, forward *Forwarder, reg prometheus.Registerer) *Receiver {
+func New(cfg Config, record Recorder, forward *Forwarder, log *slog.Logger, reg prometheus.Registerer) *Receiver {
 	return &Receiver{
-		cfg: cfg, record: record, forward: forward,
+		cfg: cfg, record: record, forward: forward, log: log.With("component", "receive"),
 		now:     func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) },
 		room:    semaphore.NewWeighted(cfg.InFlightBytes),
 		metrics: newMetrics(reg),
@@ -84,6 +86,9 @@ func (r *Receiver) fail(w http.ResponseWriter, feed string, err error) {
 		reason = "canceled"
 	}
 	r.metrics.rejected.WithLabelValues(feed, reason).Inc()
+	if reason == "internal" {
+		r.log.Error("facts were not taken", "feed", feed, "request_id", w.Header().Get(envelope.RequestIDHeader), "error", err)
+	}
 	envelope.Fail(w, err)
 }
 
