@@ -3,9 +3,7 @@ package api
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 
 	"github.com/szymonrychu/tatara-ledger/api/envelope"
 	"github.com/szymonrychu/tatara-ledger/collector/receive"
+	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 )
 
 // Check reports whether one thing that the service needs is there.
@@ -103,10 +102,9 @@ func (s *server) handle(h func(http.ResponseWriter, *http.Request) error) http.H
 // is a 503.
 func answerOf(err error) error {
 	var known *envelope.Error
-	var network net.Error
 	switch {
 	case errors.As(err, &known):
-	case errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+	case clickhouse.IsAway(err):
 		return &envelope.Error{Status: http.StatusServiceUnavailable, Message: "the store does not answer", Retry: 5 * time.Second}
 	}
 	return err

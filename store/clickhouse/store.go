@@ -87,9 +87,13 @@ func createDatabase(ctx context.Context, o clickhouse.Options, name string) erro
 	return nil
 }
 
-// IsAway reports whether err says that ClickHouse cannot be reached, and
-// nothing about what was asked of it.
+// IsAway reports whether err says that ClickHouse cannot be reached, or has not
+// been migrated yet, and nothing about what was asked of it.
 func IsAway(err error) bool {
+	const unknownTable, unknownDatabase = 60, 81
+	if e := (&clickhouse.Exception{}); errors.As(err, &e) {
+		return e.Code == unknownTable || e.Code == unknownDatabase
+	}
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
