@@ -219,7 +219,7 @@ func TestHead(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusOK || len(b) != 0 {
 			t.Errorf("%s: %d, %d bytes", path, resp.StatusCode, len(b))
 		}
@@ -271,7 +271,8 @@ func TestStoreErrors(t *testing.T) {
 		"the network":            {dial, 503},
 		"a timeout":              {context.DeadlineExceeded, 503},
 		"a connection cut off":   {io.ErrUnexpectedEOF, 503},
-		"ClickHouse's exception": {&driver.Exception{Code: 60, Message: "Table secret does not exist"}, 500},
+		"no schema yet":          {&driver.Exception{Code: 60, Message: "Table secret does not exist"}, 503},
+		"ClickHouse's exception": {&driver.Exception{Code: 241, Message: "Memory limit exceeded: secret"}, 500},
 		"anything else":          {errors.New("secret"), 500},
 		"too many rows":          {clickhouse.ErrTooManyRows, 400},
 	} {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -37,7 +38,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 
 func registered[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 	if err := reg.Register(c); err != nil {
-		if are, ok := err.(prometheus.AlreadyRegisteredError); ok {
+		var are prometheus.AlreadyRegisteredError
+		if errors.As(err, &are) {
 			return are.ExistingCollector.(C)
 		}
 		panic(err)
@@ -60,7 +62,7 @@ func (s *server) observe(next http.Handler) http.Handler {
 		out := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
 			p := recover()
-			if p != nil && p != http.ErrAbortHandler {
+			if cause, _ := p.(error); p != nil && !errors.Is(cause, http.ErrAbortHandler) {
 				s.metrics.panics.Inc()
 				s.log.Error("handler panicked", "path", r.URL.Path, "request_id", id, "panic", p, "stack", string(debug.Stack()))
 				if out.Status() == 0 {

@@ -34,7 +34,7 @@ func (s *service) migrateUntilDone(ctx context.Context) error {
 		return struct{}{}, err
 	}, backoff.WithBackOff(policy), backoff.WithMaxElapsedTime(0))
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // a stop is no failure
 	}
 	return err
 }

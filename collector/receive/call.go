@@ -57,7 +57,7 @@ func (c *callReader) read(value []byte, e *usage.Event) error {
 			return syntax(err)
 		}
 		// The decoder reuses the bytes of the name as soon as it reads on.
-		name, known := fieldNames[string(quoted)]
+		name, known := c.receiver.fields[string(quoted)]
 		if !known {
 			return unknownField(quoted)
 		}
@@ -74,8 +74,8 @@ func (c *callReader) read(value []byte, e *usage.Event) error {
 	return c.finish(&p)
 }
 
-// fieldNames are the fields of a call by their quoted names.
-var fieldNames = func() map[string]string {
+// callFields are the fields of a call by their quoted names.
+func callFields() map[string]string {
 	names := map[string]string{}
 	for _, n := range []string{
 		"id", "ts", "project", "repo", "kind", "task", "issue", "run", "session", "model", "effort", "agent",
@@ -85,7 +85,7 @@ var fieldNames = func() map[string]string {
 		names[`"`+n+`"`] = n
 	}
 	return names
-}()
+}
 
 func unknownField(quoted []byte) error {
 	return refuse("unknown_field", excerpt(strings.Trim(string(quoted), `"`)), "is no field of a call", "see docs/api.md for the fields")

@@ -29,6 +29,7 @@ type Receiver struct {
 	room    *semaphore.Weighted
 	forward *Forwarder
 	log     *slog.Logger
+	fields  map[string]string // see callFields
 	metrics *metrics
 }
 
@@ -38,6 +39,7 @@ func New(cfg Config, record Recorder, forward *Forwarder, log *slog.Logger, reg 
 		cfg: cfg, record: record, forward: forward, log: log.With("component", "receive"),
 		now:     func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) },
 		room:    semaphore.NewWeighted(cfg.InFlightBytes),
+		fields:  callFields(),
 		metrics: newMetrics(reg),
 	}
 }

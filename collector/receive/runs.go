@@ -90,8 +90,16 @@ func pathRun(req *http.Request) (string, error) {
 
 func (r *Receiver) checkLink(l RunLink) error {
 	for _, f := range []struct{ name, value string }{
-		{"run", l.Run}, {"pod", l.Pod}, {"task", l.Task}, {"session", l.Session}, {"issue", l.Issue},
-		{"handoff_key", l.HandoffKey}, {"kind", l.Kind}, {"repo", l.Repo}, {"project", l.Project}, {"effort", l.Effort},
+		{"run", l.Run},
+		{"pod", l.Pod},
+		{"task", l.Task},
+		{"session", l.Session},
+		{"issue", l.Issue},
+		{"handoff_key", l.HandoffKey},
+		{"kind", l.Kind},
+		{"repo", l.Repo},
+		{"project", l.Project},
+		{"effort", l.Effort},
 	} {
 		if err := r.label(f.name, f.value); err != nil {
 			return err

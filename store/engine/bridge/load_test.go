@@ -160,7 +160,9 @@ func TestKilledProcessKeepsAcknowledgedInserts(t *testing.T) {
 	time.Sleep(1500 * time.Millisecond)
 	_ = c.cmd.Process.Kill()
 	group.Wait()
-	_ = <-c.exited // killed
+	if err := <-c.exited; err == nil {
+		t.Error("a killed child ended well")
+	}
 
 	started := time.Now()
 	c = startChild(t, data)
