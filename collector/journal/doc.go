@@ -5,24 +5,19 @@
 //
 //   - [Journal.Append] returns nil only after the record is on disk (fsync). One
 //     fsync serves every caller that waits (group commit).
-//
 //   - An acknowledged record is handed out by [Journal.Next], in order of
 //     acknowledgement, at least once, until [Journal.Commit] covers it. A crash
 //     at any point changes nothing about that. A record whose Append returned an
 //     error may be handed out too: the outcome of a failed write is unknown.
-//
 //   - After a failed write or fsync nothing more is acknowledged from that file:
 //     the group fails with [ErrDisk], the file is closed at its last durable
 //     byte, and the next group starts a new file.
-//
 //   - Disk use is bounded: when full, Append waits a bounded time and returns
 //     [ErrFull].
-//
 //   - A torn tail left by a crash is cut at start, counted and logged. Damage
 //     anywhere else sets the segment aside under a name ending in ".corrupt"
 //     with all its bytes; what is readable of it is still handed out, and the
 //     missing records are counted, because record numbers are continuous.
-//
 //   - One process has the folder: a second one gets ErrInUse.
 //
 // Non-goals: several consumers, compression, replication.
