@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 )
@@ -25,7 +27,7 @@ func (s *service) migrateUntilDone(ctx context.Context) error {
 		err := s.migrate(ctx)
 		switch {
 		case err == nil:
-		case !clickhouse.IsAway(err): // Postgres' errors of the network are the same
+		case !clickhouse.IsAway(err) && !postgresAway(err):
 			err = backoff.Permanent(err)
 		case !warned:
 			warned = true
@@ -36,7 +38,28 @@ func (s *service) migrateUntilDone(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // a stop is no failure
 	}
+	s.migrated.Store(err == nil)
 	return err
+}
+
+// postgresAway reports whether err says that Postgres starts, stops or hung up.
+// What it has of the network in common with ClickHouse is left to
+// [clickhouse.IsAway].
+func postgresAway(err error) bool {
+	const operatorIntervention = "57P" // the class of starts and stops
+	if e := (&pgconn.PgError{}); errors.As(err, &e) {
+		return strings.HasPrefix(e.Code, operatorIntervention)
+	}
+	return pgconn.SafeToRetry(err)
+}
+
+// schema reports whether the ledger has its schema: until then queries cannot
+// be answered.
+func (s *service) schema(context.Context) error {
+	if !s.migrated.Load() {
+		return errors.New("the schema is not migrated yet")
+	}
+	return nil
 }
 
 func (s *service) migrate(ctx context.Context) error {

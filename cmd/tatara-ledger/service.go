@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -32,6 +33,8 @@ type service struct {
 	ledger  *clickhouse.Store
 	pg      *pgxpool.Pool
 	journal *journal.Journal
+
+	migrated atomic.Bool
 
 	writer    *collector.Writer
 	closer    *collector.Closer
@@ -111,7 +114,7 @@ func (s *service) openStores(ctx context.Context, reg *prometheus.Registry) (err
 func (s *service) routes(receiver *receive.Receiver, reg *prometheus.Registry) {
 	cfg := api.Config{
 		Ledger: s.ledger, Receiver: receiver, Registry: reg, Log: s.log,
-		Ready: []api.Check{{Name: "clickhouse", Run: s.ledger.Ping}, {Name: "postgres", Run: s.pg.Ping}},
+		Ready: []api.Check{{Name: "clickhouse", Run: s.ledger.Ping}, {Name: "postgres", Run: s.pg.Ping}, {Name: "schema", Run: s.schema}},
 	}
 	s.main = newHTTPServer(s.cfg.listen, api.Routes(cfg))
 	s.push = newHTTPServer(s.cfg.pushListen, api.PushRoutes(cfg))

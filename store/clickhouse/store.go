@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"context"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -95,7 +96,8 @@ func IsAway(err error) bool {
 		return e.Code == unknownTable || e.Code == unknownDatabase
 	}
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, sqldriver.ErrBadConn) // database/sql's for a connection that broke, of the migrations
 }
 
 // Ping reports whether ClickHouse answers.
