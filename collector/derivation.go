@@ -16,10 +16,11 @@ import (
 // reads the store after the facts were written, so of two replicas that write
 // related facts at once at least one sees both.
 type derivation struct {
-	ledger  Ledger
-	deriver *derive.Deriver
-	guard   *guard
-	window  time.Duration // in which a caller-given id counts once
+	ledger   Ledger
+	deriver  *derive.Deriver
+	guard    *guard
+	counters *counterCache
+	window   time.Duration // in which a caller-given id counts once
 
 	links links
 	out   clickhouse.Derived
@@ -280,7 +281,7 @@ func (d *derivation) pushes(ctx context.Context, runs []string) error {
 // d.runs to those that have any.
 func (d *derivation) wantedPushes(ctx context.Context, runs []string) (derive.Run, error) {
 	var want derive.Run
-	samples, err := d.ledger.Samples(ctx, runs)
+	samples, err := d.counters.samples(ctx, d.ledger, runs)
 	if err != nil {
 		return want, err
 	}

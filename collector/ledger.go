@@ -17,7 +17,8 @@ type Ledger interface {
 	Conflicts(ctx context.Context, batch uint64, since time.Time) ([]usage.Event, error)
 	Links(ctx context.Context, runs, sessions []string) ([]usage.Link, error)
 	SampledRuns(ctx context.Context, runs []string) ([]string, error)
-	Samples(ctx context.Context, runs []string) (map[string][]usage.Sample, error)
+	SampleHeads(ctx context.Context, runs []string) ([]usage.Sample, error)
+	Counters(ctx context.Context, samples []usage.Sample, use func(usage.ID, usage.Counters)) error
 	Ends(ctx context.Context, runs []string) (map[string][]usage.End, error)
 	CalledModels(ctx context.Context, runs, sessions []string) (byRun, bySession map[string][]string, err error)
 	Events(ctx context.Context, runs, sessions []string, window time.Duration, use func([]usage.Event) error) error

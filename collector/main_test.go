@@ -172,8 +172,8 @@ func (f *faultyLedger) Links(ctx context.Context, runs, sessions []string) (out 
 	return out, err
 }
 
-func (f *faultyLedger) Samples(ctx context.Context, runs []string) (out map[string][]usage.Sample, err error) {
-	err = f.fail(func() error { out, err = f.Store.Samples(ctx, runs); return err })
+func (f *faultyLedger) SampleHeads(ctx context.Context, runs []string) (out []usage.Sample, err error) {
+	err = f.fail(func() error { out, err = f.Store.SampleHeads(ctx, runs); return err })
 	return out, err
 }
 

@@ -233,7 +233,7 @@ func (v *Verifier) pushes(ctx context.Context) error {
 }
 
 func (v *Verifier) runs(ctx context.Context, runs []string) ([]Difference, error) {
-	d := &derivation{ledger: v.ledger, deriver: v.deriver, window: v.window, links: v.links}
+	d := &derivation{ledger: v.ledger, deriver: v.deriver, counters: newCounterCache(), window: v.window, links: v.links}
 	d.sessions = v.links.sessionsOf(runs)
 	want, err := d.wantedPushes(ctx, runs)
 	if err != nil {

@@ -31,6 +31,7 @@ type Writer struct {
 	ledger  Ledger
 	deriver *derive.Deriver
 	guard   *guard
+	cache   *counterCache
 	aside   *Aside
 	log     *slog.Logger
 	metrics *metrics
@@ -42,8 +43,8 @@ func NewWriter(cfg Config, source Source, codec *Codec, ledger Ledger, deriver *
 	m := newMetrics(reg)
 	return &Writer{
 		cfg: cfg, source: source, codec: codec, ledger: ledger, deriver: deriver, aside: aside,
-		guard: newGuard(ledger, cfg.LabelBounds, m.folded),
-		log:   log.With("component", "writer"), metrics: m,
+		guard: newGuard(ledger, cfg.LabelBounds, m.folded), cache: newCounterCache(),
+		log: log.With("component", "writer"), metrics: m,
 	}
 }
 
@@ -197,6 +198,7 @@ func (w *Writer) attempt(ctx context.Context, f *usage.Facts) error {
 		return err
 	}
 	w.metrics.stage.WithLabelValues("facts").Observe(time.Since(start).Seconds())
+	w.cache.add(f.Samples)
 	d, start := w.derivation(), time.Now()
 	if err := d.batch(ctx, id, f); err != nil {
 		return err
@@ -220,7 +222,7 @@ func (w *Writer) attempt(ctx context.Context, f *usage.Facts) error {
 }
 
 func (w *Writer) derivation() *derivation {
-	return &derivation{ledger: w.ledger, deriver: w.deriver, guard: w.guard, window: w.cfg.ConflictWindow}
+	return &derivation{ledger: w.ledger, deriver: w.deriver, guard: w.guard, counters: w.cache, window: w.cfg.ConflictWindow}
 }
 
 // writeDerived writes derived rows between the marks that make their buckets

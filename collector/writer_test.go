@@ -326,8 +326,8 @@ type racingLedger struct {
 	meanwhile func()
 }
 
-func (r *racingLedger) Samples(ctx context.Context, runs []string) (map[string][]usage.Sample, error) {
-	out, err := r.Store.Samples(ctx, runs)
+func (r *racingLedger) SampleHeads(ctx context.Context, runs []string) ([]usage.Sample, error) {
+	out, err := r.Store.SampleHeads(ctx, runs)
 	r.once.Do(r.meanwhile)
 	return out, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -48,39 +49,78 @@ func (s *Store) SampledRuns(ctx context.Context, runs []string) ([]string, error
 	return out, err
 }
 
-// Samples returns the samples of the runs that have any, by run. A sample may
-// appear more than once.
-func (s *Store) Samples(ctx context.Context, runs []string) (map[string][]usage.Sample, error) {
-	out := map[string][]usage.Sample{}
+// SampleHeads returns the samples of the runs without their counters, each
+// once with its earliest arrival.
+func (s *Store) SampleHeads(ctx context.Context, runs []string) ([]usage.Sample, error) {
 	if len(runs) == 0 {
-		return out, nil
+		return nil, nil
 	}
-	const q = `SELECT run, id, pod, arrived, pushes, counters FROM samples WHERE run IN (@runs)`
-	// Most pushes repeat the counters of the one before: decode each text once.
-	// Counters are shared then, which is safe because nobody writes to them.
-	decoded := map[string]usage.Counters{}
+	const q = `SELECT run, id, min(pod), min(arrived), any(pushes) FROM samples WHERE run IN (@runs) GROUP BY run, id`
+	var out []usage.Sample
 	err := s.query(ctx, "samples", q, []any{clickhouse.Named("runs", runs)}, func(rows driver.Rows) error {
 		var (
-			sample   usage.Sample
-			id       uuid.UUID
-			counters string
+			sample usage.Sample
+			id     uuid.UUID
 		)
-		if err := rows.Scan(&sample.Run, &id, &sample.Pod, &sample.Arrived, &sample.Pushes, &counters); err != nil {
-			return err
-		}
+		err := rows.Scan(&sample.Run, &id, &sample.Pod, &sample.Arrived, &sample.Pushes)
 		sample.ID, sample.Arrived = usage.ID(id), sample.Arrived.UTC()
-		c, ok := decoded[counters]
-		if !ok {
-			if err := json.Unmarshal([]byte(counters), &c); err != nil {
-				return fmt.Errorf("decoding the counters of run %s: %w", sample.Run, err)
-			}
-			decoded[counters] = c
-		}
-		sample.Counters = c
-		out[sample.Run] = append(out[sample.Run], sample)
-		return nil
+		out = append(out, sample)
+		return err
 	})
 	return out, err
+}
+
+// Counters hands the counters of samples to use. They may be shared between
+// samples: nobody may write to them.
+func (s *Store) Counters(ctx context.Context, samples []usage.Sample, use func(usage.ID, usage.Counters)) error {
+	// Most pushes repeat the counters of the one before: decode each text once.
+	decoded := map[string]usage.Counters{}
+	const q = `SELECT id, any(counters) FROM samples WHERE run IN (@runs) AND id IN (@ids) GROUP BY id`
+	for part := range slices.Chunk(samples, countersPerQuery) {
+		args := []any{clickhouse.Named("runs", runsOf(part)), clickhouse.Named("ids", idsOf(part))}
+		err := s.query(ctx, "counters", q, args, func(rows driver.Rows) error {
+			var (
+				id   uuid.UUID
+				text string
+			)
+			if err := rows.Scan(&id, &text); err != nil {
+				return err
+			}
+			c, ok := decoded[text]
+			if !ok {
+				if err := json.Unmarshal([]byte(text), &c); err != nil {
+					return fmt.Errorf("decoding the counters of sample %s: %w", id, err)
+				}
+				decoded[text] = c
+			}
+			use(usage.ID(id), c)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countersPerQuery keeps a query's text below a megabyte.
+const countersPerQuery = 10_000
+
+func runsOf(samples []usage.Sample) []string {
+	out := make([]string, len(samples))
+	for i := range samples {
+		out[i] = samples[i].Run
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func idsOf(samples []usage.Sample) []uuid.UUID {
+	out := make([]uuid.UUID, len(samples))
+	for i := range samples {
+		out[i] = uuid.UUID(samples[i].ID)
+	}
+	return out
 }
 
 // Ends returns the announced exits of the runs, by run.
