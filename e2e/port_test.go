@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -137,7 +138,7 @@ func goClient(t *testing.T, c clickHouse) {
 		t.Errorf("%d rows, %v", n, err)
 	}
 	err = conn.QueryRow(ctx, "SELECT throwIf(1, 'as asked')").Scan(&n)
-	if e, ok := err.(*clickhouse.Exception); err == nil || ok && e.Code != 395 {
+	if e := (&clickhouse.Exception{}); !errors.As(err, &e) || e.Code != 395 {
 		t.Errorf("an exception: %v", err)
 	}
 	db := clickhouse.OpenDB(&clickhouse.Options{

@@ -140,7 +140,7 @@ func command(t *testing.T, args ...string) outcome {
 // processes that use it are gone.
 func folder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(suite.dir, "d")
+	dir, err := os.MkdirTemp(suite.dir, "d") //nolint:usetesting // t.TempDir is closed to others and has a long name
 	if err == nil {
 		err = os.Chmod(dir, 0o711)
 	}
