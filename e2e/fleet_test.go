@@ -65,11 +65,15 @@ func fleetOf(seed uint64, services ...*service) simulate.Config {
 	return cfg
 }
 
-// TestFleet: 500 pods push to one service that is stopped and started halfway.
+// TestFleet: 500 pods push to one service that is stopped and started halfway,
+// every request twice. Pushes are lost meanwhile, and copies of some of them
+// come after their successors.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	want := runFleet(t, fleetOf(11, s), false, func() {
+	cfg := fleetOf(11, s)
+	cfg.Duplicate = true
+	want := runFleet(t, cfg, false, func() {
 		s.stop(t)
 		s.start(t)
 	})

@@ -217,7 +217,12 @@ func cents(exact string) string {
 	if err != nil {
 		return exact
 	}
-	if v != 0 && v < 0.01 && v > -0.01 {
+	switch abs := math.Abs(v); {
+	case v == 0:
+		return "0.00"
+	case abs < 0.0001:
+		return strconv.FormatFloat(v, 'g', 1, 64)
+	case abs < 0.01:
 		return strconv.FormatFloat(v, 'f', 4, 64)
 	}
 	return strconv.FormatFloat(v, 'f', 2, 64)

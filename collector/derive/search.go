@@ -1,6 +1,7 @@
 package derive
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -23,6 +24,9 @@ const (
 	// disorderCost weighs a push that another of the same process overtook,
 	// which needs two connections or two replicas.
 	disorderCost = 2
+	// coincidenceCost weighs a new process that spent, to the token and tool call,
+	// what another has: it is next to impossible, but no proof.
+	coincidenceCost = 12
 	// maxOvertaken bounds by how many pushes of its process one may be
 	// overtaken: a restart is likelier than more.
 	maxOvertaken = 8
@@ -45,11 +49,15 @@ func search(order []usage.Sample) [][]usage.Sample {
 	// The pushes before a process's first turn look the same in every life and
 	// are one fact, so a life may begin after them with nothing lost.
 	idle := uint64(0)
+	spent := map[string]bool{}
 	for i := range order {
 		s := &order[i]
+		key := spendKey(&s.Counters)
+		again := key != "" && spent[key]
+		spent[key] = true
 		next := make([]*history, 0, len(beam)*(openLives+1))
 		for _, h := range beam {
-			next = h.extend(next, s, i, idle)
+			next = h.extend(next, s, i, idle, again)
 		}
 		beam = prune(next)
 		if isIdle(&s.Counters) {
@@ -102,7 +110,7 @@ type push struct {
 }
 
 // extend adds the histories that s, the ith sample, makes of h.
-func (h *history) extend(to []*history, s *usage.Sample, i int, idle uint64) []*history {
+func (h *history) extend(to []*history, s *usage.Sample, i int, idle uint64, again bool) []*history {
 	open := h.open
 	for k := 1; k < openLives; k++ {
 		if i-open[k].at > maxSilent {
@@ -124,11 +132,17 @@ func (h *history) extend(to []*history, s *usage.Sample, i int, idle uint64) []*
 		if k > 0 {
 			n.cost += late(newerThan(open[:k]))
 		}
+		if again && !last.holds(s) {
+			n.cost += coincidenceCost
+		}
 		to = append(to, n)
 	}
 	n := &history{parent: h, life: h.lives, lives: h.lives + 1, cost: h.cost + newLifeCost}
 	if s.Pushes > idle {
 		n.cost += math.Log2(float64(s.Pushes - idle + 1))
+	}
+	if again {
+		n.cost += coincidenceCost
 	}
 	n.open[0] = process{life: h.lives, last: &push{sample: s}, at: i}
 	copy(n.open[1:], open[:])
@@ -229,4 +243,28 @@ func (h *history) sameEnds(o *history) bool {
 		}
 	}
 	return true
+}
+
+// spendKey is equal for snapshots that sameSpend takes for equal; "" if nothing
+// was spent yet, which says nothing about whose snapshot it is.
+func spendKey(c *usage.Counters) string {
+	if len(c.Tokens) == 0 {
+		return ""
+	}
+	return fmt.Sprint(c.Tokens, c.Tools, c.Turns, c.Durations.Sum)
+}
+
+// holds reports whether another push of the life has the counters of s.
+func (p *push) holds(s *usage.Sample) bool {
+	for ; p != nil; p = p.before {
+		if p.sample != s && sameSpend(&p.sample.Counters, &s.Counters) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameSpend(a, b *usage.Counters) bool {
+	return a.Durations.Sum == b.Durations.Sum && slices.Equal(a.Tokens, b.Tokens) &&
+		slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Turns, b.Turns)
 }

@@ -46,7 +46,7 @@ type ClickHouseChild struct {
 	PasswordFile        string
 	GrafanaUser         string // may read what is published
 	GrafanaPasswordFile string
-	Database            string // the default one; created by the parent
+	Database            string // the default one of GrafanaUser; created by the parent
 	// DrainTimeout is how long running queries may finish during a stop.
 	DrainTimeout time.Duration
 	MemoryBytes  uint64 // 0 for the engine's default
@@ -61,7 +61,7 @@ func (c *ClickHouseChild) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.PasswordFile, "password-file", c.PasswordFile, "file with that user's password")
 	fs.StringVar(&c.GrafanaUser, "grafana-user", c.GrafanaUser, "user who may read what is published")
 	fs.StringVar(&c.GrafanaPasswordFile, "grafana-password-file", c.GrafanaPasswordFile, "file with that user's password")
-	fs.StringVar(&c.Database, "database", c.Database, "database of a request that names none")
+	fs.StringVar(&c.Database, "database", c.Database, "database of that user's requests that name none")
 	fs.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long running queries may finish during a stop")
 	fs.Uint64Var(&c.MemoryBytes, "memory-bytes", c.MemoryBytes, "memory that the engine may use, 0 for its default")
 }

@@ -26,6 +26,7 @@ func (c *ClickHouseChild) Serve(ctx context.Context, published []string, log *sl
 		Address:        c.Listen,
 		Owner:          bridge.Account{Name: c.User, Password: owner.Reveal()},
 		Restricted:     bridge.Account{Name: c.GrafanaUser, Password: grafana.Reveal()},
+		Database:       c.Database,
 		DrainTimeout:   c.DrainTimeout,
 		MaxMemoryBytes: c.MemoryBytes,
 		Until:          os.Stdin,

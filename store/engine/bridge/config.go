@@ -82,6 +82,9 @@ type Config struct {
 	// Published are the views of the restricted account. They need not exist
 	// yet, and must be created with SQL SECURITY DEFINER.
 	Published []View
+	// Database is the restricted account's when a request names none; empty means
+	// "default", which is also the owner's. It must exist by then.
+	Database string
 	// Limits bound the restricted account's queries.
 	Limits Limits
 

@@ -3,6 +3,7 @@ package bridge
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -170,6 +171,7 @@ func (x *execution) prepare(ctx context.Context, sql string) (ended func(), err 
 	settings := x.query.settings
 	tag := rand.Text() // by which a cancelled query is found and killed
 	if x.query.restricted {
+		x.query.database = cmp.Or(x.query.database, x.server.config.Database)
 		if isSystemDatabase(x.query.database) {
 			return nil, exceptionf(codeAccessDenied, "this account may not use the database system")
 		}
