@@ -89,7 +89,7 @@ func (f *priceFlags) list(w io.Writer) error {
 	case "table":
 		return writePriceTable(w, rows)
 	}
-	return fmt.Errorf("unknown --format %q: want table, json or csv", f.format)
+	return badFormat(f.format, "table", "json", "csv")
 }
 
 func (f *priceFlags) rows(book *pricing.Book) ([]pricing.Row, error) {
@@ -260,5 +260,5 @@ func (f *priceFlags) explain(w io.Writer, u pricing.Usage) error {
 	case "table":
 		return e.WriteText(w)
 	}
-	return fmt.Errorf("unknown --format %q: want table or json", f.format)
+	return badFormat(f.format, "table", "json")
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,8 +61,8 @@ lifetime of a cache write), "?" those that are partly what the source reported.`
 }
 
 func (f *reportFlags) run(ctx context.Context, w io.Writer) error {
-	if !slices.Contains([]string{"table", "json", "csv"}, f.format) {
-		return &exitError{2, fmt.Errorf("--format %q: use table, json or csv", f.format)}
+	if err := badFormat(f.format, "table", "json", "csv"); err != nil {
+		return err
 	}
 	params, err := f.params(time.Now())
 	if err != nil {

@@ -87,8 +87,8 @@ func (s *simulation) addFlags(cmd *cobra.Command) {
 }
 
 func (s *simulation) run(cmd *cobra.Command) error {
-	if s.format != "table" && s.format != "json" {
-		return fmt.Errorf("unknown --format %q: want table or json", s.format)
+	if err := badFormat(s.format, "table", "json"); err != nil {
+		return err
 	}
 	book, err := pricing.LoadFile(s.prices)
 	if err != nil {

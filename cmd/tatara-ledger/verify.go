@@ -63,8 +63,8 @@ Exit status: 0 if nothing differs, 1 if something does, 2 on bad usage.`,
 }
 
 func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	if f.format != "table" && f.format != "json" {
-		return &exitError{2, fmt.Errorf("--format %q: use table or json", f.format)}
+	if err := badFormat(f.format, "table", "json"); err != nil {
+		return err
 	}
 	pattern, err := (&serveConfig{taskPattern: f.taskPattern}).pattern()
 	if err != nil {
