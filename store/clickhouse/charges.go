@@ -35,21 +35,11 @@ func (s *Store) AppendDerived(ctx context.Context, d *Derived) error {
 }
 
 func (s *Store) appendCharges(ctx context.Context, version uint64, deleted uint8, rows []usage.Charge) error {
-	for _, part := range byMonth(rows, func(c *usage.Charge) time.Time { return c.Time }) {
-		if err := insert(ctx, s, "charges", chargeColumns(version, deleted), part); err != nil {
-			return err
-		}
-	}
-	return nil
+	return insertBlocks(ctx, s, "charges", chargeColumns(version, deleted), rows, func(c *usage.Charge) time.Time { return c.Time })
 }
 
 func (s *Store) appendActivity(ctx context.Context, version uint64, deleted uint8, rows []usage.Activity) error {
-	for _, part := range byMonth(rows, func(a *usage.Activity) time.Time { return a.Time }) {
-		if err := insert(ctx, s, "activity", activityColumns(version, deleted), part); err != nil {
-			return err
-		}
-	}
-	return nil
+	return insertBlocks(ctx, s, "activity", activityColumns(version, deleted), rows, func(a *usage.Activity) time.Time { return a.Time })
 }
 
 func chargeColumns(version uint64, deleted uint8) []column[usage.Charge] {

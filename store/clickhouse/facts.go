@@ -21,38 +21,13 @@ func (s *Store) AppendFacts(ctx context.Context, batch uint64, f *usage.Facts) e
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		for _, part := range byMonth(f.Events, func(e *usage.Event) time.Time { return e.Time }) {
-			if err := insert(gctx, s, "events", eventColumns(batch), part); err != nil {
-				return err
-			}
-		}
-		return nil
+		return insertBlocks(gctx, s, "events", eventColumns(batch), f.Events, func(e *usage.Event) time.Time { return e.Time })
 	})
 	g.Go(func() error { return insert(gctx, s, "samples", sampleColumns(), samples) })
 	g.Go(func() error { return insert(gctx, s, "links", linkColumns(), f.Links) })
 	g.Go(func() error { return insert(gctx, s, "ends", endColumns(), f.Ends) })
 	g.Go(func() error { return insert(gctx, s, "heard", heardColumns(), heardOf(f)) })
 	return g.Wait()
-}
-
-// byMonth splits rows so that none touches more partitions than one insert may.
-func byMonth[T any](rows []T, at func(*T) time.Time) [][]T {
-	months := map[int]int{}
-	month := func(r *T) int { t := at(r).UTC(); return t.Year()*12 + int(t.Month()) }
-	for i := range rows {
-		if m := month(&rows[i]); months[m] == 0 {
-			months[m] = len(months)/maxPartitionsPerInsert + 1
-		}
-	}
-	if len(months) <= maxPartitionsPerInsert {
-		return [][]T{rows}
-	}
-	out := make([][]T, (len(months)+maxPartitionsPerInsert-1)/maxPartitionsPerInsert)
-	for i := range rows {
-		g := months[month(&rows[i])] - 1
-		out[g] = append(out[g], rows[i])
-	}
-	return out
 }
 
 func eventColumns(batch uint64) []column[usage.Event] {

@@ -3,9 +3,12 @@ package clickhouse
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/szymonrychu/tatara-ledger/collector/usage"
 )
@@ -21,6 +24,43 @@ const maxPartitionsPerInsert = 64
 type column[T any] struct {
 	name   string
 	values func(rows []T) any
+}
+
+// insertBlock is how many rows one block of a large insert has. Blocks are
+// written side by side: ClickHouse sorts, compresses and syncs each on one core.
+const insertBlock = 25_000
+
+// insertBlocks writes rows into table in blocks of bounded size and in no more
+// partitions than one insert may touch. Some may be written when it fails.
+func insertBlocks[T any](ctx context.Context, s *Store, table string, columns []column[T], rows []T, at func(*T) time.Time) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(2)
+	for _, months := range byMonth(rows, at) {
+		for block := range slices.Chunk(months, insertBlock) {
+			g.Go(func() error { return insert(ctx, s, table, columns, block) })
+		}
+	}
+	return g.Wait()
+}
+
+// byMonth splits rows so that none touches more partitions than one insert may.
+func byMonth[T any](rows []T, at func(*T) time.Time) [][]T {
+	months := map[int]int{}
+	month := func(r *T) int { t := at(r).UTC(); return t.Year()*12 + int(t.Month()) }
+	for i := range rows {
+		if m := month(&rows[i]); months[m] == 0 {
+			months[m] = len(months)/maxPartitionsPerInsert + 1
+		}
+	}
+	if len(months) <= maxPartitionsPerInsert {
+		return [][]T{rows}
+	}
+	out := make([][]T, (len(months)+maxPartitionsPerInsert-1)/maxPartitionsPerInsert)
+	for i := range rows {
+		g := months[month(&rows[i])] - 1
+		out[g] = append(out[g], rows[i])
+	}
+	return out
 }
 
 // insert writes rows into table in one block.
