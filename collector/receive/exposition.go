@@ -114,7 +114,9 @@ func (r *Receiver) costs(f *dto.MetricFamily) ([]usage.CostCounter, error) {
 		}
 		labels := sampleLabels(l)
 		if i, seen := at[labels]; seen {
-			out[i].Cost += cost
+			if out[i].Cost += cost; out[i].Cost > usage.MaxAmount {
+				return refuse("bad_value", f.GetName(), "adds up to more than "+usage.MaxAmount.String()+" dollars", "")
+			}
 			return nil
 		}
 		at[labels] = len(out)

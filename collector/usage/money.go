@@ -56,13 +56,18 @@ func (n Nano) String() string {
 // ErrAmount is wrapped by every error of [ParseDollars].
 var ErrAmount = errors.New("not an amount of dollars")
 
-// maxDollars keeps sums of amounts far inside 64 bits: a single call or
-// counter that claims more is a mistake.
-const maxDollars = 1_000_000_000
+// maxDollars bounds one amount: a single call or counter that claims more is a
+// mistake. 63 bits hold 9.2·10⁹ dollars, so that a sum is safe from 9 000 such
+// mistakes.
+const maxDollars = 1_000_000
+
+// MaxAmount is the largest amount that [ParseDollars] reads. Who adds amounts
+// up to one counter holds the sum to it too.
+const MaxAmount Nano = maxDollars * 1e9
 
 // ParseDollars reads a decimal number of dollars, plain or scientific, and
 // rounds it half to even to the nano-dollar. Negative amounts, amounts over a
-// billion dollars and anything but a decimal number are refused.
+// million dollars and anything but a decimal number are refused.
 func ParseDollars(s string) (Nano, error) {
 	if n, ok := parsePlain(s); ok {
 		return n, nil
@@ -71,11 +76,11 @@ func ParseDollars(s string) (Nano, error) {
 }
 
 // parsePlain reads what nearly every source writes, digits with at most nine
-// decimals, without arithmetic of arbitrary size. What it does not know, good
+// decimals below the bound, without arithmetic of arbitrary size. What it does not know, good
 // or bad, is left to parseExact.
 func parsePlain(s string) (Nano, bool) {
 	whole, frac, dotted := strings.Cut(s, ".")
-	if whole == "" || len(whole) > 9 || len(frac) > 9 || dotted && frac == "" {
+	if whole == "" || len(whole) > 6 || len(frac) > 9 || dotted && frac == "" {
 		return 0, false
 	}
 	var n Nano
