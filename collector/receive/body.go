@@ -9,27 +9,57 @@ import (
 	"net/http"
 	"strings"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/szymonrychu/tatara-ledger/api/envelope"
 )
 
-// body reads a request's body, at most limit bytes after decompression, once
-// there is room for it. The caller calls done when it no longer needs it.
-func (r *Receiver) body(w http.ResponseWriter, req *http.Request, limit int64) (b []byte, done func(), err error) {
-	need := limit
-	if n := req.ContentLength; n >= 0 && n < limit && req.Header.Get("Content-Encoding") == "" {
-		need = n
+// intake is what one kind of request may take.
+type intake struct {
+	limit int64 // of the body in bytes
+	room  *semaphore.Weighted
+	// most is the room that a body of at most n bytes may need.
+	most func(n int64) int64
+}
+
+// place is the room that a request holds.
+type place struct {
+	room *semaphore.Weighted
+	held int64
+}
+
+// shrink gives back what is not needed beyond size.
+func (p *place) shrink(size int64) {
+	if spare := p.held - size; spare > 0 {
+		p.room.Release(spare)
+		p.held = size
 	}
+}
+
+func (p *place) leave() { p.shrink(0) }
+
+func bodyAlone(n int64) int64 { return n }
+
+// body reads a request's body, once there is room for it. The caller leaves
+// the place when it no longer needs the body.
+func (r *Receiver) body(w http.ResponseWriter, req *http.Request, in intake) ([]byte, *place, error) {
+	size := in.limit
+	if n := req.ContentLength; n >= 0 && n < in.limit && req.Header.Get("Content-Encoding") == "" {
+		size = n
+	}
+	p := &place{in.room, in.most(size)}
 	wait, cancel := context.WithTimeout(req.Context(), r.cfg.AdmissionWait)
 	defer cancel()
-	if err := r.room.Acquire(wait, need); err != nil {
+	if err := p.room.Acquire(wait, p.held); err != nil {
 		return nil, nil, r.busy("too many requests in flight")
 	}
-	done = func() { r.room.Release(need) }
-	if b, err = readBody(w, req, limit); err != nil {
-		done()
+	b, err := readBody(w, req, in.limit)
+	if err != nil {
+		p.leave()
 		return nil, nil, err
 	}
-	return b, done, nil
+	p.shrink(in.most(int64(len(b))))
+	return b, p, nil
 }
 
 func readBody(w http.ResponseWriter, req *http.Request, limit int64) ([]byte, error) {

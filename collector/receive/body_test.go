@@ -5,9 +5,11 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -123,8 +125,13 @@ func TestAdmission(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, func(c *Config) {
-			c.CallBytes, c.PushBytes, c.InFlightBytes, c.AdmissionWait = 100, 100, 100, time.Second
+			c.CallBytes, c.PushBytes, c.InFlightBytes, c.AdmissionWait = 100, 100, 4*linkBytes/3+4, time.Second
 		})
+		// A post that is not yet decoded needs all of what is left.
+		size := h.cfg.InFlightBytes - h.cfg.pushRoom()
+		if !h.room.TryAcquire(size - mostForCalls(100)) {
+			t.Fatal("no room")
+		}
 		h.memory.hold = make(chan struct{})
 		first := make(chan int)
 		body := oneCall("") + strings.Repeat(" ", 100-len(oneCall("")))
@@ -138,6 +145,9 @@ func TestAdmission(t *testing.T) {
 		if h.counter(t, "rejected_total", "call", "busy") != 1 {
 			t.Error("it was not counted")
 		}
+		pushed := make(chan int)
+		go func() { pushed <- h.send(http.MethodPost, pushURL, "up 1\n").Code }()
+		synctest.Wait()
 		second := make(chan int)
 		go func() { second <- h.send(http.MethodPost, "/v1/calls", body).Code }()
 		synctest.Wait()
@@ -145,10 +155,59 @@ func TestAdmission(t *testing.T) {
 		if a, b := <-first, <-second; a != http.StatusOK || b != http.StatusOK {
 			t.Errorf("%d, %d", a, b)
 		}
-		if !h.room.TryAcquire(100) {
+		if code := <-pushed; code != http.StatusNoContent {
+			t.Errorf("a push beside a room full of calls: %d", code)
+		}
+		if !h.room.TryAcquire(mostForCalls(100)) || !h.pushRoom.TryAcquire(h.cfg.pushRoom()) {
 			t.Error("the room was not given back")
 		}
 	})
+}
+
+// TestMemoryOfCalls: many posts of the calls that grow most when they are
+// decoded hold no more than InFlightBytes, and what does not fit gets a 503.
+//
+//nolint:paralleltest // it measures the heap, which no other test may fill meanwhile
+func TestMemoryOfCalls(t *testing.T) {
+	h := newHarness(t, func(c *Config) { c.InFlightBytes = 96 << 20 })
+	h.memory.hold = make(chan struct{})
+	var body strings.Builder
+	for i := range maxCalls {
+		// Ten labels that no other call has.
+		fmt.Fprintf(&body, `{"ts":"2026-11-30T11:00:00Z"`)
+		for _, field := range []string{"project", "repo", "kind", "task", "issue", "run", "session", "model", "effort", "agent"} {
+			fmt.Fprintf(&body, `,"%s":"%c%d"`, field, field[0], i)
+		}
+		body.WriteString("}\n")
+	}
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	codes := make(chan int, 20)
+	for range 20 {
+		go func() { codes <- h.send(http.MethodPost, "/v1/calls", body.String()).Code }()
+	}
+	fit := int((h.cfg.InFlightBytes - h.cfg.pushRoom()) / roomForCalls(int64(body.Len()), maxCalls))
+	for range 20 - fit {
+		if code := <-codes; code != http.StatusServiceUnavailable {
+			t.Errorf("%d, want a 503", code)
+		}
+	}
+	if held := heap() - before; held > h.cfg.InFlightBytes {
+		t.Errorf("%d posts hold %d bytes, more than %d", fit, held, h.cfg.InFlightBytes)
+	} else {
+		t.Logf("%d posts hold %d bytes", fit, held)
+	}
+	close(h.memory.hold)
+	for range fit {
+		if code := <-codes; code != http.StatusOK {
+			t.Error(code)
+		}
+	}
 }
 
 func TestLink(t *testing.T) {
@@ -177,7 +236,14 @@ func TestLink(t *testing.T) {
 	for _, c := range []struct{ body, reason, field string }{
 		{``, "unparsable", "body"},
 		{`{`, "unparsable", "body"},
-		{`[]`, "wrong_type", ""},
+		{`[]`, "wrong_type", "body"},
+		{`null`, "wrong_type", "body"},
+		{`{"task"}`, "unparsable", "task"},
+		{`{"task":"a","task":"b"}`, "unparsable", "task"},
+		{`{"task":"` + "\xff" + `"}`, "unparsable", "task"},
+		{`{"task":"\ud800"}`, "unparsable", "task"},
+		{`{"TASK":"t"}`, "unknown_field", "TASK"},
+		{`{"task":{}}`, "wrong_type", "task"},
 		{`{} {}`, "unparsable", "body"},
 		{`{"task":1}`, "wrong_type", "task"},
 		{`{"colour":"red"}`, "unknown_field", "colour"},

@@ -91,7 +91,9 @@ func unknownField(quoted []byte) error {
 	return refuse("unknown_field", excerpt(strings.Trim(string(quoted), `"`)), "is no field of a call", "see docs/api.md for the fields")
 }
 
-func syntax(err error) error { return refuse("unparsable", "", "is not JSON: "+jsonError(err), "") }
+func syntax(err error) error {
+	return refuse("unparsable", fieldOf(err), "is not JSON: "+jsonError(err), "")
+}
 
 func (c *callReader) field(p *call, name string) error {
 	e := p.event

@@ -33,9 +33,23 @@ type RejectedCall struct {
 // maxRejected bounds how many refused calls one answer names; all are counted.
 const maxRejected = 1000
 
-// maxCalls bounds one request: in memory a call takes several times its
-// shortest text, so CallBytes alone would not bound it.
-const maxCalls = 100_000
+const (
+	// maxCalls bounds one request: in memory a call takes many times its
+	// shortest text, so CallBytes alone would not bound it.
+	maxCalls = 20_000
+	// callRoom is what one decoded call takes beside its text: 400 bytes of
+	// event and the table entries of up to eleven labels of its own.
+	callRoom = 1 << 10
+	// minCall is the length of the shortest call that can be accepted:
+	// {"ts":"2026-11-30T12:00:00Z"}
+	minCall = 29
+)
+
+// roomForCalls is what a body of n bytes and at most that many calls takes.
+func roomForCalls(n, calls int64) int64 { return n + min(calls, maxCalls)*callRoom }
+
+// mostForCalls is the same before it is known how many calls the body holds.
+func mostForCalls(n int64) int64 { return roomForCalls(n, n/minCall) }
 
 // Calls receives posted calls: one JSON object, an array, or one object per
 // line. Good calls are kept and bad ones named: 200 if any was accepted, 400
@@ -56,19 +70,21 @@ func (r *Receiver) Calls(w http.ResponseWriter, req *http.Request) {
 
 func (r *Receiver) calls(w http.ResponseWriter, req *http.Request) (CallsAnswer, error) {
 	answer := CallsAnswer{Rejected: []RejectedCall{}}
-	body, done, err := r.body(w, req, r.cfg.CallBytes)
+	body, place, err := r.body(w, req, intake{r.cfg.CallBytes, r.room, mostForCalls})
 	if err != nil {
 		return answer, err
 	}
-	defer done()
-	// A call takes about 400 bytes; shorter ones grow the list.
-	facts := &usage.Facts{Events: make([]usage.Event, 0, len(body)/400+1)}
+	defer place.leave()
+	// Every call that is accepted begins with a brace of its own.
+	most := int64(bytes.Count(body, []byte("{")))
+	place.shrink(roomForCalls(int64(len(body)), most))
+	facts := &usage.Facts{Events: make([]usage.Event, 0, min(most, maxCalls))}
 	c := &callReader{receiver: r, arrived: r.now()}
 	err = eachCall(body, func(i int, value []byte) error {
 		if i == maxCalls {
 			return &envelope.Error{
 				Status: http.StatusRequestEntityTooLarge, Message: "too many calls in one request",
-				Hint: "nothing of it was kept; send at most " + strconv.Itoa(maxCalls) + " at once",
+				Hint: "nothing of it was kept; split it into requests of at most " + strconv.Itoa(maxCalls) + " calls",
 			}
 		}
 		var event usage.Event
@@ -122,7 +138,8 @@ func eachCall(body []byte, use func(i int, value []byte) error) error {
 		return eachElement(body, use)
 	}
 	first, _, several := bytes.Cut(body, []byte("\n"))
-	if several && !jsontext.Value(first).IsValid() && jsontext.Value(body).IsValid() {
+	lenient := layoutOnly()
+	if several && !jsontext.Value(first).IsValid(lenient...) && jsontext.Value(body).IsValid(lenient...) {
 		return use(0, body)
 	}
 	i := 0
@@ -137,19 +154,25 @@ func eachCall(body []byte, use func(i int, value []byte) error) error {
 	return nil
 }
 
+// layoutOnly is how the layout of a body is read: what spoils only the call
+// that holds it is left to [callReader.read], which takes neither.
+func layoutOnly() []jsontext.Options {
+	return []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+}
+
 func eachElement(body []byte, use func(i int, value []byte) error) error {
 	broken := func(err error) error {
 		return refuse("unparsable", "body", "is not a JSON array: "+jsonError(err), "nothing of it was kept; send whole JSON")
 	}
-	if !jsontext.Value(body).IsValid() {
-		dec := jsontext.NewDecoder(bytes.NewReader(body))
+	if !jsontext.Value(body).IsValid(layoutOnly()...) {
+		dec := jsontext.NewDecoder(bytes.NewReader(body), layoutOnly()...)
 		if err := dec.SkipValue(); err != nil {
 			return broken(err)
 		}
 		_, err := dec.ReadToken()
 		return broken(err)
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body), layoutOnly()...)
 	if _, err := dec.ReadToken(); err != nil {
 		return broken(err)
 	}
@@ -163,6 +186,17 @@ func eachElement(body []byte, use func(i int, value []byte) error) error {
 		}
 	}
 	return nil
+}
+
+// fieldOf is the field of an object that a syntax error lies in, if it is known.
+func fieldOf(err error) string {
+	var at *jsontext.SyntacticError
+	if errors.As(err, &at) {
+		for name := range at.JSONPointer.Tokens() {
+			return excerpt(name)
+		}
+	}
+	return ""
 }
 
 // jsonError is the text of a syntax error without the library's prefix.

@@ -15,8 +15,9 @@ type Config struct {
 	// CallBytes bounds the body of posted calls, after decompression. Default
 	// 16 MiB. Too high: few requests fill InFlightBytes.
 	CallBytes int64
-	// InFlightBytes bounds the bodies held at once over all requests. Default
-	// 256 MiB. What does not fit waits up to AdmissionWait, then gets a 503.
+	// InFlightBytes bounds what the requests of one moment hold: their bodies,
+	// and 1 KiB per decoded call. A quarter is for pushes alone. Default 256
+	// MiB. What does not fit waits up to AdmissionWait, then gets a 503.
 	InFlightBytes int64
 	// AdmissionWait is how long a request waits for room. Default 2 s.
 	AdmissionWait time.Duration
@@ -53,6 +54,8 @@ func DefaultConfig() Config {
 	}
 }
 
+func (c Config) pushRoom() int64 { return c.InFlightBytes / 4 }
+
 // Validate reports every field that cannot work.
 func (c Config) Validate() error {
 	var errs []error
@@ -65,8 +68,11 @@ func (c Config) Validate() error {
 	positive("call bytes", c.CallBytes > 0)
 	positive("label bytes", c.LabelBytes > 0)
 	positive("forward queue", c.ForwardQueue > 0)
-	if c.InFlightBytes < max(c.PushBytes, c.CallBytes) {
-		errs = append(errs, errors.New("receive: in-flight bytes must hold at least one body"))
+	if c.pushRoom() < c.PushBytes {
+		errs = append(errs, errors.New("receive: a quarter of the in-flight bytes must hold one push"))
+	}
+	if c.InFlightBytes-c.pushRoom() < max(mostForCalls(c.CallBytes), linkBytes) {
+		errs = append(errs, errors.New("receive: three quarters of the in-flight bytes must hold one post of calls, decoded"))
 	}
 	if c.ForwardTo != "" {
 		if u, err := url.Parse(c.ForwardTo); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

@@ -43,11 +43,11 @@ func (r *Receiver) push(w http.ResponseWriter, req *http.Request) error {
 		r.forward.Send(req.Method, req.URL.RawQuery, req.Header, nil)
 		return r.keep(req.Context(), &usage.Facts{Ends: []usage.End{{Run: run, Pod: pod, Arrived: arrived}}})
 	}
-	body, done, err := r.body(w, req, r.cfg.PushBytes)
+	body, place, err := r.body(w, req, intake{r.cfg.PushBytes, r.pushRoom, bodyAlone})
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer place.leave()
 	// The operator's own receiver judges for itself what it takes.
 	r.forward.Send(req.Method, req.URL.RawQuery, req.Header, body)
 	pushes, counters, err := r.exposition(body)

@@ -23,24 +23,29 @@ type Recorder interface {
 // Receiver holds what all receivers share. Its handlers are safe for
 // concurrent use.
 type Receiver struct {
-	cfg     Config
-	record  Recorder
-	now     func() time.Time
-	room    *semaphore.Weighted
-	forward *Forwarder
-	log     *slog.Logger
-	fields  map[string]string // see callFields
-	metrics *metrics
+	cfg    Config
+	record Recorder
+	now    func() time.Time
+	room   *semaphore.Weighted // of calls and links
+	// pushRoom is apart: a wrapper that is turned away loses what it counted
+	// since its last push if it exits, so slow posts of calls may not starve
+	// it.
+	pushRoom *semaphore.Weighted
+	forward  *Forwarder
+	log      *slog.Logger
+	fields   map[string]string // see callFields
+	metrics  *metrics
 }
 
 // New returns receivers that hand their facts to record. forward may be nil.
 func New(cfg Config, record Recorder, forward *Forwarder, log *slog.Logger, reg prometheus.Registerer) *Receiver {
 	return &Receiver{
 		cfg: cfg, record: record, forward: forward, log: log.With("component", "receive"),
-		now:     func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) },
-		room:    semaphore.NewWeighted(cfg.InFlightBytes),
-		fields:  callFields(),
-		metrics: newMetrics(reg),
+		now:      func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) },
+		room:     semaphore.NewWeighted(cfg.InFlightBytes - cfg.pushRoom()),
+		pushRoom: semaphore.NewWeighted(cfg.pushRoom()),
+		fields:   callFields(),
+		metrics:  newMetrics(reg),
 	}
 }
 

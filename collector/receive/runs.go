@@ -1,14 +1,16 @@
 package receive
 
 import (
-	"encoding/json"
+	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
+	"slices"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/szymonrychu/tatara-ledger/api/envelope"
 	"github.com/szymonrychu/tatara-ledger/collector/usage"
@@ -51,18 +53,13 @@ func (r *Receiver) link(w http.ResponseWriter, req *http.Request) (RunLink, erro
 	if err != nil || run == "" {
 		return link, refuse("missing_run_id", "run", "is missing or badly escaped", "PUT /v1/runs/{run}, percent-encoded")
 	}
-	body, done, err := r.body(w, req, linkBytes)
+	body, place, err := r.body(w, req, intake{linkBytes, r.room, bodyAlone})
 	if err != nil {
 		return link, err
 	}
-	defer done()
-	dec := json.NewDecoder(strings.NewReader(string(body)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&link); err != nil {
-		return link, linkError(err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return link, refuse("unparsable", "body", "goes on after the JSON object", "send one object")
+	defer place.leave()
+	if link, err = readLink(body); err != nil {
+		return link, err
 	}
 	if link.Run != "" && link.Run != run {
 		return link, refuse("bad_value", "run", "differs from the run in the path", "leave it out")
@@ -88,35 +85,78 @@ func pathRun(req *http.Request) (string, error) {
 	return url.PathUnescape(run)
 }
 
+// linkField is one field of a link by its name in JSON.
+type linkField struct {
+	name string
+	to   *string
+}
+
+func (l *RunLink) fields() []linkField {
+	return []linkField{
+		{"run", &l.Run},
+		{"pod", &l.Pod},
+		{"task", &l.Task},
+		{"session", &l.Session},
+		{"issue", &l.Issue},
+		{"handoff_key", &l.HandoffKey},
+		{"kind", &l.Kind},
+		{"repo", &l.Repo},
+		{"project", &l.Project},
+		{"effort", &l.Effort},
+	}
+}
+
 func (r *Receiver) checkLink(l RunLink) error {
-	for _, f := range []struct{ name, value string }{
-		{"run", l.Run},
-		{"pod", l.Pod},
-		{"task", l.Task},
-		{"session", l.Session},
-		{"issue", l.Issue},
-		{"handoff_key", l.HandoffKey},
-		{"kind", l.Kind},
-		{"repo", l.Repo},
-		{"project", l.Project},
-		{"effort", l.Effort},
-	} {
-		if err := r.label(f.name, f.value); err != nil {
+	for _, f := range l.fields() {
+		if err := r.label(f.name, *f.to); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func linkError(err error) error {
-	var typ *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &typ):
-		return refuse("wrong_type", typ.Field, "must be a string", "")
-	case strings.HasPrefix(err.Error(), "json: unknown field "):
-		name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
-		return refuse("unknown_field", excerpt(name), "is no field of a link", "see docs/api.md for the fields")
-	default:
-		return refuse("unparsable", "body", "is not a JSON object", "send one object of strings")
+// readLink reads as strictly as calls are read: a link replaces the earlier
+// one whole, so that a field misread is a label lost.
+func readLink(body []byte) (RunLink, error) {
+	var link RunLink
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body))
+	start, err := dec.ReadToken()
+	if err != nil {
+		return link, linkSyntax(err)
 	}
+	if start.Kind() != '{' {
+		return link, refuse("wrong_type", "body", "is not a JSON object", "send one object of strings")
+	}
+	fields := link.fields()
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return link, linkSyntax(err)
+		}
+		i := slices.IndexFunc(fields, func(f linkField) bool { return f.name == name.String() })
+		if i < 0 {
+			return link, refuse("unknown_field", excerpt(name.String()), "is no field of a link", "see docs/api.md for the fields")
+		}
+		value, err := dec.ReadToken()
+		switch {
+		case err != nil:
+			return link, linkSyntax(err)
+		case value.Kind() == 'n': // null is absent, as in a call
+		case value.Kind() != '"':
+			return link, refuse("wrong_type", fields[i].name, "must be a string", "")
+		default:
+			*fields[i].to = value.String()
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return link, linkSyntax(err)
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return link, refuse("unparsable", "body", "goes on after the JSON object", "send one object")
+	}
+	return link, nil
+}
+
+func linkSyntax(err error) error {
+	return refuse("unparsable", cmp.Or(fieldOf(err), "body"), "is not JSON: "+jsonError(err), "send one object of strings")
 }
