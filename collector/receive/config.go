@@ -37,6 +37,9 @@ type Config struct {
 	// ForwardQueue is how many copies wait for a slow ForwardTo. Default 1024;
 	// what does not fit is dropped and counted.
 	ForwardQueue int
+	// ForwardBytes bounds the bodies of the copies that wait. Default 64 MiB;
+	// what does not fit is dropped and counted.
+	ForwardBytes int64
 }
 
 // DefaultConfig returns the defaults.
@@ -51,6 +54,7 @@ func DefaultConfig() Config {
 		Ahead:         24 * time.Hour,
 		RetryAfter:    5 * time.Second,
 		ForwardQueue:  1024,
+		ForwardBytes:  64 << 20,
 	}
 }
 
@@ -68,6 +72,7 @@ func (c Config) Validate() error {
 	positive("call bytes", c.CallBytes > 0)
 	positive("label bytes", c.LabelBytes > 0)
 	positive("forward queue", c.ForwardQueue > 0)
+	positive("forward bytes", c.ForwardBytes > 0)
 	if c.pushRoom() < c.PushBytes {
 		errs = append(errs, errors.New("receive: a quarter of the in-flight bytes must hold one push"))
 	}

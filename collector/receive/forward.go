@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +21,10 @@ type Forwarder struct {
 	client *http.Client
 	log    *slog.Logger
 	sent   *prometheus.CounterVec
+
+	mu      sync.Mutex
+	free    int64 // bytes that may still be queued
+	stopped bool
 }
 
 type forwarded struct {
@@ -42,17 +48,38 @@ func NewForwarder(cfg Config, log *slog.Logger, reg prometheus.Registerer) *Forw
 		client: &http.Client{Timeout: 10 * time.Second},
 		log:    log.With("component", "forwarder"),
 		sent:   sent,
+		free:   cfg.ForwardBytes,
 	}
 }
 
-// Send queues a copy. It never blocks. The body is copied.
+// Send queues a copy, or drops it if the queue is full or no longer read. It
+// never waits for the operator. The body is copied.
 func (f *Forwarder) Send(method, query string, h http.Header, body []byte) {
 	if f == nil {
 		return
 	}
-	select {
-	case f.queue <- forwarded{method, query, h.Get("Content-Type"), bytes.Clone(body)}:
-	default:
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	size := int64(len(body))
+	if f.stopped || size > f.free || len(f.queue) == cap(f.queue) {
+		f.count("dropped")
+		return
+	}
+	// It does not block: only Send fills the queue, one at a time.
+	f.queue <- forwarded{method, query, h.Get("Content-Type"), bytes.Clone(body)}
+	f.free -= size
+}
+
+// stop counts the copies that are left as dropped, and so every later one.
+func (f *Forwarder) stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopped = true
+	if len(f.queue) > 0 {
+		f.log.Warn("copies of pushes were not forwarded before the stop; the ledger has them all", "copies", len(f.queue))
+	}
+	for len(f.queue) > 0 {
+		<-f.queue
 		f.count("dropped")
 	}
 }
@@ -61,12 +88,16 @@ func (f *Forwarder) count(result string) { f.sent.WithLabelValues(result).Inc() 
 
 // Run sends until ctx ends.
 func (f *Forwarder) Run(ctx context.Context) error {
+	defer f.stop()
 	failing := false
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			return nil
 		case p := <-f.queue:
+			f.mu.Lock()
+			f.free += int64(len(p.body))
+			f.mu.Unlock()
 			err := f.send(ctx, p)
 			if err != nil && !failing {
 				f.log.Warn("forwarding pushes does not work; the ledger has them all", "error", err)
@@ -74,10 +105,30 @@ func (f *Forwarder) Run(ctx context.Context) error {
 			failing = err != nil
 		}
 	}
+	return nil
+}
+
+// target is the operator's URL with the query of a push. The query is not
+// written anew: a copy is the push byte for byte.
+func (f *Forwarder) target(query string) (string, error) {
+	u, err := url.Parse(f.url)
+	if err != nil {
+		return "", err
+	}
+	if u.RawQuery != "" && query != "" {
+		u.RawQuery += "&"
+	}
+	u.RawQuery += query
+	return u.String(), nil
 }
 
 func (f *Forwarder) send(ctx context.Context, p forwarded) error {
-	req, err := http.NewRequestWithContext(ctx, p.method, f.url+"?"+p.query, bytes.NewReader(p.body))
+	to, err := f.target(p.query)
+	if err != nil {
+		f.count("failed")
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, p.method, to, bytes.NewReader(p.body))
 	if err != nil {
 		f.count("failed")
 		return err

@@ -106,3 +106,45 @@ func TestForwardToADeadOperator(t *testing.T) {
 	}
 	eventually(t, "a failure", func() bool { return h.counter(t, "forwarded_pushes_total", "failed") == 1 })
 }
+
+func TestForwardTarget(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ to, query, want string }{
+		{"http://o/push", "pod=g%20h&run_id=r", "http://o/push?pod=g%20h&run_id=r"},
+		{"http://o/push?a=b", "pod=g", "http://o/push?a=b&pod=g"},
+		{"http://o/push?a=b", "", "http://o/push?a=b"},
+		{"http://o/push?", "pod=g", "http://o/push?pod=g"},
+		{"http://o", "pod=g", "http://o?pod=g"},
+	} {
+		if got, err := (&Forwarder{url: c.to}).target(c.query); err != nil || got != c.want {
+			t.Errorf("%s and %s: %s, %v, want %s", c.to, c.query, got, err, c.want)
+		}
+	}
+}
+
+// TestForwardBounds: copies wait up to ForwardBytes, and none is lost
+// uncounted when the service stops.
+func TestForwardBounds(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *Config) { c.ForwardTo, c.ForwardBytes = "http://127.0.0.1:1", 12 })
+	f := NewForwarder(h.cfg, slog.New(slog.DiscardHandler), h.reg)
+	for range 3 {
+		f.Send(http.MethodPost, "", http.Header{}, []byte("up 1\n"))
+	}
+	dropped := func() float64 { return h.counter(t, "forwarded_pushes_total", "dropped") }
+	if n := dropped(); n != 1 {
+		t.Errorf("%v of 15 bytes were dropped, want 1 copy", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if n := dropped(); n != 3 {
+		t.Errorf("%v copies were dropped at the stop, want 3", n)
+	}
+	f.Send(http.MethodPost, "", http.Header{}, nil)
+	if n := dropped(); n != 4 {
+		t.Errorf("a copy after the stop: %v dropped", n)
+	}
+}
