@@ -17,7 +17,9 @@ type Config struct {
 	// BatchBytes bounds a batch by its size in the journal. Default 32 MiB.
 	BatchBytes int
 	// Linger is how long a batch that is not full waits for more. Default
-	// 150 ms: a fact must be visible within a second. Too low: small parts.
+	// 500 ms: a fact must be visible within a second. Too low: small inserts,
+	// whose parts, syncs and merges cost far more disk than their rows
+	// (collector-contrib#47843).
 	Linger time.Duration
 	// AttemptTimeout bounds one attempt to write a batch. Default 2 min; it
 	// must stay below half of clickhouse.AbandonedAfter.
@@ -46,7 +48,7 @@ func DefaultConfig() Config {
 	return Config{
 		BatchFacts:     50_000,
 		BatchBytes:     32 << 20,
-		Linger:         150 * time.Millisecond,
+		Linger:         500 * time.Millisecond,
 		AttemptTimeout: 2 * time.Minute,
 		RetryMax:       5 * time.Second,
 		ConflictWindow: 48 * time.Hour,

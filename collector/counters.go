@@ -12,11 +12,12 @@ import (
 // store: the cache saves work and decides nothing. One goroutine owns it.
 type counterCache struct {
 	counters map[usage.ID]usage.Counters
+	series   int // of all counters
 }
 
-// cachedSamples bounds the cache: about 100 MB. A fleet of 500 pods fills it in
-// an hour.
-const cachedSamples = 100_000
+// cachedSeries bounds the cache: about 150 MB. A fleet of 500 pods with ten
+// series each fills it in an hour.
+const cachedSeries = 1_000_000
 
 func newCounterCache() *counterCache {
 	return &counterCache{counters: map[usage.ID]usage.Counters{}}
@@ -31,10 +32,16 @@ func (c *counterCache) add(samples []usage.Sample) {
 }
 
 func (c *counterCache) put(id usage.ID, counters usage.Counters) {
-	if len(c.counters) >= cachedSamples {
+	if _, known := c.counters[id]; known {
+		return
+	}
+	n := 1 + len(counters.Tokens) + len(counters.Costs) + len(counters.Turns) + len(counters.Tools)
+	if c.series+n > cachedSeries {
 		clear(c.counters)
+		c.series = 0
 	}
 	c.counters[id] = counters
+	c.series += n
 }
 
 // samples returns the stored samples of those of the runs that have any.

@@ -14,14 +14,17 @@ type Ledger interface {
 	Clock(ctx context.Context) (uint64, error)
 
 	AppendFacts(ctx context.Context, batch uint64, f *usage.Facts) error
-	Conflicts(ctx context.Context, batch uint64, since time.Time) ([]usage.Event, error)
+	Contested(ctx context.Context, batch uint64, since time.Time) ([]usage.ID, error)
+	ContestedOf(ctx context.Context, runs, sessions []string) ([]usage.ID, error)
+	EventsByID(ctx context.Context, ids []usage.ID) ([]usage.Event, error)
+	AppendDisputes(ctx context.Context, version uint64, disputes []clickhouse.Dispute) error
 	Links(ctx context.Context, runs, sessions []string) ([]usage.Link, error)
 	SampledRuns(ctx context.Context, runs []string) ([]string, error)
 	SampleHeads(ctx context.Context, runs []string) ([]usage.Sample, error)
 	Counters(ctx context.Context, samples []usage.Sample, use func(usage.ID, usage.Counters)) error
 	Ends(ctx context.Context, runs []string) (map[string][]usage.End, error)
 	CalledModels(ctx context.Context, runs, sessions []string) (byRun, bySession map[string][]string, err error)
-	Events(ctx context.Context, runs, sessions []string, window time.Duration, use func([]usage.Event) error) error
+	Events(ctx context.Context, runs, sessions []string, use func([]usage.Event) error) error
 	Fingerprints(ctx context.Context, runs, sessions []string) (map[string]uint64, error)
 
 	PushedCharges(ctx context.Context, runs []string, from time.Time) ([]usage.Charge, error)

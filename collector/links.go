@@ -37,6 +37,17 @@ func (l *links) of(e *usage.Event) *usage.Link {
 	return nil
 }
 
+// everNamed are the sessions that any link of the runs names, or named.
+func (l *links) everNamed(runs set) set {
+	out := set{}
+	for run := range runs {
+		for _, link := range l.byRun[run] {
+			out.add(link.Session)
+		}
+	}
+	return out
+}
+
 // ofSession is the latest link that names a session; a resumed session has
 // several runs, and the last to be linked is the one that speaks.
 func (l *links) ofSession(session string) *usage.Link {

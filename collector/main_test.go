@@ -113,7 +113,7 @@ func call(id string, t time.Time, l usage.Labels) usage.Event {
 		l.Model = "claude-haiku-4-5"
 	}
 	e := usage.Event{Feed: usage.FeedCall, SourceID: id, Time: t, Arrived: noon, Labels: l, Tokens: usage.Tokens{Output: 1_000_000}}
-	e.Content = usage.Hash(id, t.String(), l.Kind, l.Task, l.Run, l.Session, l.Model, l.Project)
+	e.Content = usage.Hash("content", id, t.String(), l.Kind, l.Task, l.Run, l.Session, l.Model, l.Project)
 	e.ID = e.Content
 	if id != "" {
 		e.ID = usage.Hash("call", id)

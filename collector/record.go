@@ -60,6 +60,11 @@ func (a *Aside) Keep(raw []byte) (path string, err error) {
 	}
 	_, err = f.Write(raw)
 	err = errors.Join(err, f.Sync(), f.Close())
+	if dir, e := os.Open(a.dir); e != nil {
+		err = errors.Join(err, e)
+	} else {
+		err = errors.Join(err, dir.Sync(), dir.Close()) // the file's name must last too
+	}
 	return filepath.Clean(f.Name()), err
 }
 

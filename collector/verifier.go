@@ -234,12 +234,11 @@ func (v *Verifier) pushes(ctx context.Context) error {
 
 func (v *Verifier) runs(ctx context.Context, runs []string) ([]Difference, error) {
 	d := &derivation{ledger: v.ledger, deriver: v.deriver, counters: newCounterCache(), window: v.window, links: v.links}
-	d.sessions = v.links.sessionsOf(runs)
-	want, err := d.wantedPushes(ctx, runs)
+	want, err := d.wanted(ctx, runs)
 	if err != nil {
 		return nil, err
 	}
-	visitRun(&want, nil)(func(l *usage.Labels) { foldLabels(v.labels, v.known, l) })
+	visitRun(&want.Run, nil)(func(l *usage.Labels) { foldLabels(v.labels, v.known, l) })
 	have, err := v.ledger.PushedCharges(ctx, runs, time.Unix(0, 0))
 	if err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ func (w *Writer) collect(ctx context.Context) (batch, error) {
 	for facts < w.cfg.BatchFacts && bytes < w.cfg.BatchBytes {
 		next, err := w.source.Next(wait)
 		if err != nil {
-			if len(b.records) > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			if !b.oldest.IsZero() && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 				return b, nil
 			}
 			return b, err
@@ -106,7 +106,9 @@ func (w *Writer) collect(ctx context.Context) (batch, error) {
 		for _, raw := range next.Records {
 			r := record{raw: raw}
 			if err := w.codec.Decode(raw, &r.facts); err != nil {
-				w.setAside(raw, "undecodable", err)
+				if err := w.setAside(ctx, raw, "undecodable", err); err != nil {
+					return b, err
+				}
 				continue
 			}
 			b.records = append(b.records, r)
@@ -150,8 +152,7 @@ func (w *Writer) writeRecords(ctx context.Context, records []record) error {
 		return err
 	}
 	if len(records) == 1 {
-		w.setAside(records[0].raw, "refused", err)
-		return nil
+		return w.setAside(ctx, records[0].raw, "refused", err)
 	}
 	half := len(records) / 2
 	if err := w.writeRecords(ctx, records[:half]); err != nil {
@@ -204,14 +205,18 @@ func (w *Writer) attempt(ctx context.Context, f *usage.Facts) error {
 		return err
 	}
 	w.metrics.stage.WithLabelValues("derive").Observe(time.Since(start).Seconds())
-	w.metrics.conflicts.Add(float64(d.conflicts))
+	conflicts := d.conflicts
 	for {
 		if err := w.writeDerived(ctx, d); err != nil {
 			return err
 		}
 		stale, err := d.stale(ctx)
-		if err != nil || len(stale) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(stale) == 0 {
+			w.metrics.conflicts.Add(float64(conflicts))
+			return nil
 		}
 		w.metrics.stale.Add(float64(len(stale)))
 		d = w.derivation()
@@ -228,7 +233,9 @@ func (w *Writer) derivation() *derivation {
 // writeDerived writes derived rows between the marks that make their buckets
 // dirty and those that let a closer sum them.
 func (w *Writer) writeDerived(ctx context.Context, d *derivation) error {
-	start, mark, buckets := time.Now(), rand.Uint64(), d.buckets()
+	// Without its monotonic clock, which stands still while a laptop sleeps:
+	// the server, which judges a mark's age, does not.
+	start, mark, buckets := time.Now().Round(0), rand.Uint64(), d.buckets()
 	if err := w.ledger.OpenMarks(ctx, mark, buckets); err != nil {
 		return err
 	}
@@ -254,14 +261,23 @@ func (w *Writer) count(f *usage.Facts) {
 	w.metrics.facts.WithLabelValues("end").Add(float64(len(f.Ends)))
 }
 
-func (w *Writer) setAside(raw []byte, reason string, cause error) {
-	w.metrics.aside.WithLabelValues(reason).Inc()
-	path, err := w.aside.Keep(raw)
-	if err != nil {
-		w.log.Error("record is lost: it can neither be written nor set aside", "reason", reason, "error", errors.Join(cause, err))
-		return
+// setAside keeps a record that cannot be written in a file. It does not give
+// up before ctx ends: a record that is neither written nor kept would be lost.
+func (w *Writer) setAside(ctx context.Context, raw []byte, reason string, cause error) error {
+	for {
+		path, err := w.aside.Keep(raw)
+		if err == nil {
+			w.metrics.aside.WithLabelValues(reason).Inc()
+			w.log.Error("record set aside; the figures lack its facts", "reason", reason, "file", path, "error", cause)
+			return nil
+		}
+		w.log.Error("record can be neither written nor set aside; everything waits for it", "reason", reason, "error", errors.Join(cause, err))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(w.cfg.RetryMax):
+		}
 	}
-	w.log.Error("record set aside; the figures lack its facts until it is repaired", "reason", reason, "file", path, "error", cause)
 }
 
 // merge makes one batch of records.

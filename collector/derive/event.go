@@ -13,7 +13,8 @@ import (
 // or of its session if it names no run; nil if there is none.
 func (d *Deriver) Event(e *usage.Event, link *usage.Link) usage.Charge {
 	c := usage.Charge{
-		ID:          e.ID,
+		// Not the id: one that is used anew after the window names two calls.
+		ID:          e.Content,
 		FactRun:     e.Labels.Run,
 		Feed:        e.Feed,
 		Time:        e.Time,

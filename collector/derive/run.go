@@ -17,7 +17,8 @@ type RunFacts struct {
 	Ends    []usage.End
 	Link    *usage.Link // the latest; nil if none
 	// Covered are the models for which a more trusted feed speaks of this
-	// run: pushes of these models are kept but do not count.
+	// run, by the name that [Deriver.Model] gives them: pushes of these models are
+	// kept but do not count.
 	Covered map[string]bool
 }
 
@@ -39,6 +40,11 @@ type Deriver struct {
 func New(book *pricing.Book, taskPattern *regexp.Regexp) *Deriver {
 	return &Deriver{prices: book, taskPattern: taskPattern}
 }
+
+// Model is the name under which the price book knows a model, so that feeds
+// which write it with and without its date speak of the same; a model that the
+// book does not know keeps its name.
+func (d *Deriver) Model(name string) string { return d.prices.Canonical(name) }
 
 // Run derives the charges and the activity of a run's pushes. The first value
 // of a life counts in full; an increase is booked whole at the earliest
@@ -140,7 +146,7 @@ func (d *Deriver) tokenCharges(f RunFacts, run usage.Labels, life []usage.Sample
 			ch := sampleCharge(f, &s, "tokens", c.Labels)
 			ch.Labels = seriesLabels(f, run, c.Labels)
 			ch.Tokens = inc
-			ch.Counted = !f.Covered[c.Labels.Model]
+			ch.Counted = !f.Covered[d.Model(c.Labels.Model)]
 			d.price(&ch, pricing.Usage{Model: c.Labels.Model, Time: s.Arrived, Tokens: inc})
 			out = append(out, ch)
 		}

@@ -189,6 +189,16 @@ func (b *Book) RowsAt(t time.Time) []Row {
 	})
 }
 
+// Canonical is the name of the book's model that name means: an alias or a
+// dated name gives the model's own. A name that the book does not know is
+// returned as it is.
+func (b *Book) Canonical(name string) string {
+	if m := b.model(name); m != nil {
+		return m.name
+	}
+	return name
+}
+
 // model finds a name: exactly (or by alias), else without its dated suffix.
 func (b *Book) model(name string) *model {
 	if m := b.models[name]; m != nil {

@@ -26,93 +26,108 @@ type Derived struct {
 // marks the buckets before and after: see [Store.OpenMarks].
 func (s *Store) AppendDerived(ctx context.Context, d *Derived) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.appendCharges(gctx, d.Version, 0, d.Charges) })
-	g.Go(func() error { return s.appendCharges(gctx, d.Version, 1, d.GoneCharges) })
-	g.Go(func() error { return s.appendActivity(gctx, d.Version, 0, d.Activity) })
-	g.Go(func() error { return s.appendActivity(gctx, d.Version, 1, d.GoneActivity) })
+	g.Go(func() error {
+		rows := versions(d.Charges, d.GoneCharges)
+		return insertBlocks(gctx, s, "charges", chargeColumns(d.Version), rows, func(c *change[usage.Charge]) time.Time { return c.row.Time })
+	})
+	g.Go(func() error {
+		rows := versions(d.Activity, d.GoneActivity)
+		return insertBlocks(gctx, s, "activity", activityColumns(d.Version), rows, func(a *change[usage.Activity]) time.Time { return a.row.Time })
+	})
 	g.Go(func() error { return insert(gctx, s, "run_summaries", summaryColumns(d.Version), d.Summaries) })
 	return g.Wait()
 }
 
-func (s *Store) appendCharges(ctx context.Context, version uint64, deleted uint8, rows []usage.Charge) error {
-	return insertBlocks(ctx, s, "charges", chargeColumns(version, deleted), rows, func(c *usage.Charge) time.Time { return c.Time })
+// change is a derived row to write, or to write as deleted.
+type change[T any] struct {
+	row     *T
+	deleted uint8
 }
 
-func (s *Store) appendActivity(ctx context.Context, version uint64, deleted uint8, rows []usage.Activity) error {
-	return insertBlocks(ctx, s, "activity", activityColumns(version, deleted), rows, func(a *usage.Activity) time.Time { return a.Time })
+// versions puts rows that go before those that come, so that both reach the
+// table in one block where they can: a charge that moves is never seen twice.
+func versions[T any](rows, gone []T) []change[T] {
+	out := make([]change[T], 0, len(rows)+len(gone))
+	for i := range gone {
+		out = append(out, change[T]{&gone[i], 1})
+	}
+	for i := range rows {
+		out = append(out, change[T]{&rows[i], 0})
+	}
+	return out
 }
 
-func chargeColumns(version uint64, deleted uint8) []column[usage.Charge] {
-	type c = usage.Charge
+func chargeColumns(version uint64) []column[change[usage.Charge]] {
+	type c = change[usage.Charge]
 	return []column[c]{
-		each("bucket", func(r *c) time.Time { return r.Bucket() }),
-		each("fact_run", func(r *c) string { return r.FactRun }),
-		id("id", func(r *c) usage.ID { return r.ID }),
+		each("bucket", func(r *c) time.Time { return r.row.Bucket() }),
+		each("fact_run", func(r *c) string { return r.row.FactRun }),
+		id("id", func(r *c) usage.ID { return r.row.ID }),
 		constant[c]("version", version),
-		constant[c]("deleted", deleted),
-		each("time", func(r *c) time.Time { return r.Time }),
-		each("feed", func(r *c) string { return string(r.Feed) }),
-		each("project", func(r *c) string { return r.Labels.Project }),
-		each("repo", func(r *c) string { return r.Labels.Repo }),
-		each("kind", func(r *c) string { return r.Labels.Kind }),
-		each("task", func(r *c) string { return r.Labels.Task }),
-		each("issue", func(r *c) string { return r.Labels.Issue }),
-		each("run", func(r *c) string { return r.Labels.Run }),
-		each("session", func(r *c) string { return r.Labels.Session }),
-		each("model", func(r *c) string { return r.Labels.Model }),
-		each("effort", func(r *c) string { return r.Labels.Effort }),
-		each("agent", func(r *c) string { return r.Labels.Agent }),
+		each("deleted", func(r *c) uint8 { return r.deleted }),
+		each("time", func(r *c) time.Time { return r.row.Time }),
+		each("feed", func(r *c) string { return string(r.row.Feed) }),
+		each("project", func(r *c) string { return r.row.Labels.Project }),
+		each("repo", func(r *c) string { return r.row.Labels.Repo }),
+		each("kind", func(r *c) string { return r.row.Labels.Kind }),
+		each("task", func(r *c) string { return r.row.Labels.Task }),
+		each("issue", func(r *c) string { return r.row.Labels.Issue }),
+		each("run", func(r *c) string { return r.row.Labels.Run }),
+		each("session", func(r *c) string { return r.row.Labels.Session }),
+		each("model", func(r *c) string { return r.row.Labels.Model }),
+		each("effort", func(r *c) string { return r.row.Labels.Effort }),
+		each("agent", func(r *c) string { return r.row.Labels.Agent }),
 		each("requests", func(r *c) *uint64 {
-			if r.Requests == 0 {
+			if r.row.Requests == 0 {
 				return nil
 			}
-			return &r.Requests
+			return &r.row.Requests
 		}),
-		each("input_tokens", func(r *c) uint64 { return r.Tokens.Input }),
-		each("output_tokens", func(r *c) uint64 { return r.Tokens.Output }),
-		each("cache_read_tokens", func(r *c) uint64 { return r.Tokens.CacheRead }),
-		each("cache_write_tokens", func(r *c) uint64 { return r.Tokens.CacheWrite }),
-		each("cache_write_5m_tokens", func(r *c) uint64 { return r.Tokens.CacheWrite5m }),
-		each("cache_write_1h_tokens", func(r *c) uint64 { return r.Tokens.CacheWrite1h }),
-		each("web_searches", func(r *c) uint64 { return r.WebSearches }),
-		each("unpriced_tokens", func(r *c) uint64 { return r.UnpricedTokens }),
-		money("reported_nano", func(r *c) usage.NullNano { return r.Reported }),
-		money("computed_nano", func(r *c) usage.NullNano { return r.Computed }),
-		money("cost_nano", func(r *c) usage.NullNano { return r.Cost }),
-		money("savings_nano", func(r *c) usage.NullNano { return r.Savings }),
-		each("approximate", func(r *c) uint8 { return asFlag(r.Approximate) }),
-		each("estimated", func(r *c) uint8 { return asFlag(r.Estimated) }),
-		each("counted", func(r *c) uint8 { return asFlag(r.Counted) }),
-		each("price_row", func(r *c) string { return r.PriceRow }),
+		each("input_tokens", func(r *c) uint64 { return r.row.Tokens.Input }),
+		each("output_tokens", func(r *c) uint64 { return r.row.Tokens.Output }),
+		each("cache_read_tokens", func(r *c) uint64 { return r.row.Tokens.CacheRead }),
+		each("cache_write_tokens", func(r *c) uint64 { return r.row.Tokens.CacheWrite }),
+		each("cache_write_5m_tokens", func(r *c) uint64 { return r.row.Tokens.CacheWrite5m }),
+		each("cache_write_1h_tokens", func(r *c) uint64 { return r.row.Tokens.CacheWrite1h }),
+		each("web_searches", func(r *c) uint64 { return r.row.WebSearches }),
+		each("unpriced_tokens", func(r *c) uint64 { return r.row.UnpricedTokens }),
+		money("reported_nano", func(r *c) usage.NullNano { return r.row.Reported }),
+		money("computed_nano", func(r *c) usage.NullNano { return r.row.Computed }),
+		money("cost_nano", func(r *c) usage.NullNano { return r.row.Cost }),
+		money("savings_nano", func(r *c) usage.NullNano { return r.row.Savings }),
+		each("approximate", func(r *c) uint8 { return asFlag(r.row.Approximate) }),
+		each("estimated", func(r *c) uint8 { return asFlag(r.row.Estimated) }),
+		each("counted", func(r *c) uint8 { return asFlag(r.row.Counted) }),
+		each("price_row", func(r *c) string { return r.row.PriceRow }),
 	}
 }
 
-func activityColumns(version uint64, deleted uint8) []column[usage.Activity] {
-	type a = usage.Activity
+func activityColumns(version uint64) []column[change[usage.Activity]] {
+	type a = change[usage.Activity]
 	return []column[a]{
-		each("bucket", func(r *a) time.Time { return r.Bucket() }),
-		each("fact_run", func(r *a) string { return r.FactRun }),
-		id("id", func(r *a) usage.ID { return r.ID }),
+		each("bucket", func(r *a) time.Time { return r.row.Bucket() }),
+		each("fact_run", func(r *a) string { return r.row.FactRun }),
+		id("id", func(r *a) usage.ID { return r.row.ID }),
 		constant[a]("version", version),
-		constant[a]("deleted", deleted),
-		each("time", func(r *a) time.Time { return r.Time }),
-		each("feed", func(r *a) string { return string(r.Feed) }),
-		each("project", func(r *a) string { return r.Labels.Project }),
-		each("repo", func(r *a) string { return r.Labels.Repo }),
-		each("kind", func(r *a) string { return r.Labels.Kind }),
-		each("task", func(r *a) string { return r.Labels.Task }),
-		each("issue", func(r *a) string { return r.Labels.Issue }),
-		each("run", func(r *a) string { return r.Labels.Run }),
-		each("session", func(r *a) string { return r.Labels.Session }),
-		each("effort", func(r *a) string { return r.Labels.Effort }),
-		each("name", func(r *a) string { return string(r.Name) }),
-		each("result", func(r *a) string { return r.Result }),
-		each("tool", func(r *a) string { return r.Tool }),
-		each("outcome", func(r *a) string { return r.Outcome }),
-		each("count", func(r *a) uint64 { return r.Count }),
-		each("seconds", func(r *a) float64 { return r.Seconds }),
-		each("bounds", func(r *a) []float64 { return r.Bounds }),
-		each("buckets", func(r *a) []uint64 { return r.Buckets }),
+		each("deleted", func(r *a) uint8 { return r.deleted }),
+		each("time", func(r *a) time.Time { return r.row.Time }),
+		each("feed", func(r *a) string { return string(r.row.Feed) }),
+		each("project", func(r *a) string { return r.row.Labels.Project }),
+		each("repo", func(r *a) string { return r.row.Labels.Repo }),
+		each("kind", func(r *a) string { return r.row.Labels.Kind }),
+		each("task", func(r *a) string { return r.row.Labels.Task }),
+		each("issue", func(r *a) string { return r.row.Labels.Issue }),
+		each("run", func(r *a) string { return r.row.Labels.Run }),
+		each("session", func(r *a) string { return r.row.Labels.Session }),
+		each("effort", func(r *a) string { return r.row.Labels.Effort }),
+		each("name", func(r *a) string { return string(r.row.Name) }),
+		each("result", func(r *a) string { return r.row.Result }),
+		each("tool", func(r *a) string { return r.row.Tool }),
+		each("outcome", func(r *a) string { return r.row.Outcome }),
+		each("count", func(r *a) uint64 { return r.row.Count }),
+		each("seconds", func(r *a) float64 { return r.row.Seconds }),
+		each("bounds", func(r *a) []float64 { return r.row.Bounds }),
+		each("buckets", func(r *a) []uint64 { return r.row.Buckets }),
 	}
 }
 

@@ -26,7 +26,14 @@ func (s *Store) AppendFacts(ctx context.Context, batch uint64, f *usage.Facts) e
 	g.Go(func() error { return insert(gctx, s, "samples", sampleColumns(), samples) })
 	g.Go(func() error { return insert(gctx, s, "links", linkColumns(), f.Links) })
 	g.Go(func() error { return insert(gctx, s, "ends", endColumns(), f.Ends) })
-	g.Go(func() error { return insert(gctx, s, "heard", heardColumns(), heardOf(f)) })
+	g.Go(func() error {
+		due := s.heard.due(heardOf(f))
+		if err := insert(gctx, s, "heard", heardColumns(), due); err != nil {
+			return err
+		}
+		s.heard.wrote(due)
+		return nil
+	})
 	return g.Wait()
 }
 

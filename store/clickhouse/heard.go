@@ -1,6 +1,8 @@
 package clickhouse
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/szymonrychu/tatara-ledger/collector/usage"
@@ -55,6 +57,40 @@ func projectOf(s *usage.Sample) string {
 		}
 	}
 	return ""
+}
+
+// heardEvery is how exact the last time is that a source was heard: every
+// insert is a part to sync and merge, so it is not written more often.
+const heardEvery = 10 * time.Second
+
+// lastHeard remembers what was written of each source.
+type lastHeard struct {
+	mu sync.Mutex
+	at map[source]time.Time
+}
+
+// due returns those of the sources that are worth writing.
+func (l *lastHeard) due(all []heard) []heard {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(all, func(h heard) bool {
+		written, known := l.at[h.source]
+		return known && h.last.Before(written.Add(heardEvery))
+	})
+}
+
+// wrote remembers sources that were written.
+func (l *lastHeard) wrote(all []heard) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.at == nil || len(l.at) > 10_000 { // projects are open strings
+		l.at = map[source]time.Time{}
+	}
+	for _, h := range all {
+		if h.last.After(l.at[h.source]) {
+			l.at[h.source] = h.last
+		}
+	}
 }
 
 func heardColumns() []column[heard] {

@@ -103,8 +103,8 @@ func (s *Store) Counters(ctx context.Context, samples []usage.Sample, use func(u
 	return nil
 }
 
-// countersPerQuery keeps a query's text below a megabyte.
-const countersPerQuery = 10_000
+// countersPerQuery keeps a query's text, at 39 bytes an id, small.
+const countersPerQuery = 5000
 
 func runsOf(samples []usage.Sample) []string {
 	out := make([]string, len(samples))
@@ -164,14 +164,13 @@ func (s *Store) links(ctx context.Context, where string, args ...any) ([]usage.L
 }
 
 // CalledModels returns the models of the posted calls that name the runs, and
-// of those that name only the sessions.
+// of those that name only the sessions. Calls that lost their id do not count.
 func (s *Store) CalledModels(ctx context.Context, runs, sessions []string) (byRun, bySession map[string][]string, err error) {
 	byRun, bySession = map[string][]string{}, map[string][]string{}
 	if len(runs) == 0 {
 		return byRun, bySession, nil
 	}
-	const q = `SELECT DISTINCT run, if(run = '', session, ''), model FROM events
-		WHERE run IN (@runs) OR (run = '' AND session != '' AND session IN (@sessions))`
+	const q = `SELECT DISTINCT run, if(run = '', session, ''), model FROM events WHERE (` + namesRunOrSession + `) AND ` + notLost
 	err = s.query(ctx, "called models", q, named(runs, sessions), func(rows driver.Rows) error {
 		var run, session, model string
 		if err := rows.Scan(&run, &session, &model); err != nil {
@@ -186,6 +185,11 @@ func (s *Store) CalledModels(ctx context.Context, runs, sessions []string) (byRu
 	})
 	return byRun, bySession, err
 }
+
+const (
+	namesRunOrSession = `run IN (@runs) OR (run = '' AND session != '' AND session IN (@sessions))`
+	notLost           = `(id, content) NOT IN (SELECT id, content FROM disputes FINAL WHERE lost)`
+)
 
 // named binds runs and sessions; an empty list needs a member to be typed.
 func named(runs, sessions []string) []any {
@@ -202,49 +206,80 @@ const eventSelect = `SELECT id, content, source_id, feed, time, arrived, project
 	model, effort, agent, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cache_write_5m_tokens,
 	cache_write_1h_tokens, web_searches, speed, batch, inference_geo, reported_nano, duration_ms FROM events `
 
-// Conflicts returns every stored event that shares its id, but not its
-// content, with an event of the batch, among those that arrived at since or
-// later.
-func (s *Store) Conflicts(ctx context.Context, batch uint64, since time.Time) ([]usage.Event, error) {
-	// The common answer is none, so the events themselves are read only then.
-	const contested = `SELECT id FROM events
-		WHERE arrived >= @since AND id IN (SELECT id FROM events WHERE batch_id = @batch)
-		GROUP BY id HAVING min(content) != max(content)`
-	var ids []uuid.UUID
-	args := []any{clickhouse.Named("batch", batch), clickhouse.Named("since", since)}
-	err := s.query(ctx, "contested ids", contested, args, func(rows driver.Rows) error {
+// Contested returns the ids of a batch's events that came with other content
+// too: at since or later, or ever before if there was a dispute about them.
+func (s *Store) Contested(ctx context.Context, batch uint64, since time.Time) ([]usage.ID, error) {
+	const q = `SELECT id FROM events
+			WHERE arrived >= @since AND id IN (SELECT id FROM events WHERE batch_id = @batch)
+			GROUP BY id HAVING min(content) != max(content)
+		UNION DISTINCT
+		SELECT id FROM disputes WHERE id IN (SELECT id FROM events WHERE batch_id = @batch)`
+	return s.ids(ctx, q, clickhouse.Named("batch", batch), clickhouse.Named("since", since))
+}
+
+// ContestedOf returns the ids with a dispute among the events that name the
+// runs, or only the sessions.
+func (s *Store) ContestedOf(ctx context.Context, runs, sessions []string) ([]usage.ID, error) {
+	const q = `SELECT DISTINCT id FROM disputes WHERE id IN (SELECT id FROM events WHERE ` + namesRunOrSession + `)`
+	return s.ids(ctx, q, named(runs, sessions)...)
+}
+
+func (s *Store) ids(ctx context.Context, q string, args ...any) ([]usage.ID, error) {
+	var out []usage.ID
+	err := s.query(ctx, "contested ids", q, args, func(rows driver.Rows) error {
 		var id uuid.UUID
 		err := rows.Scan(&id)
-		ids = append(ids, id)
-		return err
-	})
-	if err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	const where = `WHERE arrived >= @since AND id IN (@ids)`
-	var out []usage.Event
-	args = []any{clickhouse.Named("ids", ids), clickhouse.Named("since", since)}
-	err = s.query(ctx, "conflicting events", eventSelect+where, args, func(rows driver.Rows) error {
-		e, err := scanEvent(rows)
-		out = append(out, e)
+		out = append(out, usage.ID(id))
 		return err
 	})
 	return out, err
 }
 
+// EventsByID returns every event under the ids. An event may appear more than
+// once.
+func (s *Store) EventsByID(ctx context.Context, ids []usage.ID) ([]usage.Event, error) {
+	var out []usage.Event
+	for part := range slices.Chunk(ids, countersPerQuery) {
+		list := make([]uuid.UUID, len(part))
+		for i, id := range part {
+			list[i] = uuid.UUID(id)
+		}
+		args := []any{clickhouse.Named("ids", list)}
+		err := s.query(ctx, "events", eventSelect+"WHERE id IN (@ids)", args, func(rows driver.Rows) error {
+			e, err := scanEvent(rows)
+			out = append(out, e)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Dispute is the standing of one event under a contested id.
+type Dispute struct {
+	ID, Content usage.ID
+	Lost        bool
+}
+
+// AppendDisputes stores how disputes stand.
+func (s *Store) AppendDisputes(ctx context.Context, version uint64, disputes []Dispute) error {
+	return insert(ctx, s, "disputes", []column[Dispute]{
+		id("id", func(d *Dispute) usage.ID { return d.ID }),
+		id("content", func(d *Dispute) usage.ID { return d.Content }),
+		each("lost", func(d *Dispute) uint8 { return asFlag(d.Lost) }),
+		constant[Dispute]("version", version),
+	}, disputes)
+}
+
 // Events hands the events that name the runs, or only the sessions, to use, in
-// portions, together with every event under the same ids that arrived within
-// window of them. An event may appear more than once.
-func (s *Store) Events(ctx context.Context, runs, sessions []string, window time.Duration, use func([]usage.Event) error) error {
+// portions. An event may appear more than once.
+func (s *Store) Events(ctx context.Context, runs, sessions []string, use func([]usage.Event) error) error {
 	if len(runs) == 0 && len(sessions) == 0 {
 		return nil
 	}
-	const match = `run IN (@runs) OR (run = '' AND session != '' AND session IN (@sessions))`
-	const where = `WHERE arrived >= (SELECT min(arrived) FROM events WHERE ` + match + `) - toIntervalSecond(@window)
-		AND arrived <= (SELECT max(arrived) FROM events WHERE ` + match + `) + toIntervalSecond(@window)
-		AND id IN (SELECT id FROM events WHERE ` + match + `)`
-	args := append(named(runs, sessions), clickhouse.Named("window", int64(window.Seconds())))
-	return s.eventPortions(ctx, where, args, use)
+	return s.eventPortions(ctx, "WHERE "+namesRunOrSession, named(runs, sessions), use)
 }
 
 // EventsBetween is like [Store.Events] for a range of event times.
@@ -308,9 +343,9 @@ func (s *Store) Fingerprints(ctx context.Context, runs, sessions []string) (map[
 			SELECT run, cityHash64(id, min(arrived)) AS h FROM samples WHERE run IN (@runs) GROUP BY run, id
 			UNION ALL SELECT DISTINCT run, cityHash64('end', arrived) FROM ends WHERE run IN (@runs)
 			UNION ALL SELECT DISTINCT run, cityHash64('link', * EXCEPT run) FROM links WHERE run IN (@runs)
-			UNION ALL SELECT DISTINCT run, cityHash64('model', model) FROM events WHERE run IN (@runs)
+			UNION ALL SELECT DISTINCT run, cityHash64('model', model) FROM events WHERE run IN (@runs) AND ` + notLost + `
 			UNION ALL SELECT DISTINCT 'session ' || session, cityHash64('model', model) FROM events
-				WHERE run = '' AND session != '' AND session IN (@sessions)
+				WHERE run = '' AND session != '' AND session IN (@sessions) AND ` + notLost + `
 		) GROUP BY run`
 	err := s.query(ctx, "fingerprints", q, named(runs, sessions), func(rows driver.Rows) error {
 		var (

@@ -233,8 +233,7 @@ func TestCloserDiesAnywhere(t *testing.T) {
 			name := fmt.Sprintf("%d/%v", step, after)
 			want++
 			write(t, s, rand.Uint64(), Derived{Charges: []usage.Charge{charge(name, at(time.Duration(step)*time.Minute), "review", 1)}})
-			faulty := *s
-			faulty.conn = &faultyConn{Conn: s.conn, left: step, after: after}
+			faulty := &Store{conn: &faultyConn{Conn: s.conn, left: step, after: after}, options: s.options, database: s.database}
 			_, err := faulty.CloseBuckets(t.Context(), now(), 100)
 			if err == nil {
 				_, err = faulty.CloseHours(t.Context(), now(), 100)

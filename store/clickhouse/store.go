@@ -31,6 +31,7 @@ type Store struct {
 	conn     driver.Conn
 	options  *clickhouse.Options
 	database string
+	heard    lastHeard
 }
 
 // Open returns a store. It connects when it is first used, so that a service
@@ -69,6 +70,9 @@ func options(cfg Config) *clickhouse.Options {
 			"max_partitions_per_insert_block": maxPartitionsPerInsert,
 			// Whole buckets must stay whole: never let a query see half.
 			"max_execution_time": 120,
+			// Lists of runs and ids are part of a query's text; 256 KiB, the
+			// server's default, is too little for a backlog of a large fleet.
+			"max_query_size": 256 << 20,
 		},
 	}
 }

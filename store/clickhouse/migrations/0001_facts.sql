@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS events
     reported_nano Nullable(Int64) COMMENT 'nano-dollars as reported by the source',
     duration_ms   UInt64,
     batch_id      UInt64 COMMENT 'the insert that brought it',
+    INDEX by_id id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_run run TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_session session TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_batch batch_id TYPE minmax GRANULARITY 1,

@@ -71,6 +71,17 @@ PARTITION BY toYYYYMM(bucket)
 ORDER BY (bucket, fact_run, id)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
+CREATE TABLE tatara_ledger.disputes
+(
+    `id` UUID,
+    `content` UUID,
+    `lost` UInt8,
+    `version` UInt64 COMMENT 'server time in ns before the events were read'
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY (id, content)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, index_granularity = 8192;
+
 CREATE TABLE tatara_ledger.ends
 (
     `run` String,
@@ -113,6 +124,7 @@ CREATE TABLE tatara_ledger.events
     `duration_ms` UInt64,
     `batch_id` UInt64 COMMENT 'the insert that brought it',
     `earliest` UInt64 MATERIALIZED bitNot(toUInt64(toUnixTimestamp64Milli(arrived))),
+    INDEX by_id id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_run run TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_session session TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_batch batch_id TYPE minmax GRANULARITY 1,
