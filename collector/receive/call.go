@@ -197,10 +197,17 @@ func (c *callReader) label(name string) ([]byte, error) {
 	return v, nil // valid UTF-8: the decoder saw to it
 }
 
-// intern returns one string for equal bytes.
+// maxInterned bounds the table of labels: those that repeat do so soon, and
+// entries for those that never do would take more than their calls.
+const maxInterned = 4096
+
+// intern returns one string for equal bytes that are not far apart.
 func (c *callReader) intern(v []byte) string {
 	if s, ok := c.interned[string(v)]; ok {
 		return s
+	}
+	if len(c.interned) == maxInterned {
+		clear(c.interned)
 	}
 	s := string(v)
 	c.interned[s] = s

@@ -38,7 +38,7 @@ const (
 	// shortest text, so CallBytes alone would not bound it.
 	maxCalls = 20_000
 	// callRoom is what one decoded call takes beside its text: 400 bytes of
-	// event and the table entries of up to eleven labels of its own.
+	// event and a string for each of up to thirteen labels of its own.
 	callRoom = 1 << 10
 	// minCall is the length of the shortest call that can be accepted:
 	// {"ts":"2026-11-30T12:00:00Z"}
