@@ -13,6 +13,7 @@ import (
 type counterCache struct {
 	counters map[usage.ID]usage.Counters
 	series   int // of all counters
+	limit    int // of series
 }
 
 // cachedSeries bounds the cache: about 150 MB. A fleet of 500 pods with ten
@@ -20,7 +21,7 @@ type counterCache struct {
 const cachedSeries = 1_000_000
 
 func newCounterCache() *counterCache {
-	return &counterCache{counters: map[usage.ID]usage.Counters{}}
+	return &counterCache{counters: map[usage.ID]usage.Counters{}, limit: cachedSeries}
 }
 
 // add remembers samples that are stored. A full cache starts anew: what is
@@ -36,7 +37,7 @@ func (c *counterCache) put(id usage.ID, counters usage.Counters) {
 		return
 	}
 	n := 1 + len(counters.Tokens) + len(counters.Costs) + len(counters.Turns) + len(counters.Tools)
-	if c.series+n > cachedSeries {
+	if c.series+n > c.limit {
 		clear(c.counters)
 		c.series = 0
 	}

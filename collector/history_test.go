@@ -3,11 +3,14 @@ package collector
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/szymonrychu/tatara-ledger/collector/journal"
 	"github.com/szymonrychu/tatara-ledger/collector/usage"
@@ -171,6 +174,66 @@ func TestManyRunsInOneBatch(t *testing.T) {
 	want := map[string]usage.Nano{"review": 12_000 * five, "implement": (2500 + 7500) * five}
 	if diff := cmp.Diff(want, spend(t, s, "kind")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// pushgateway#19, pushgateway#117: what is remembered of runs is bounded and
+// forgotten; the ledger keeps them all.
+func TestMemoryOfRunsIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	w := newWriter(t, s)
+	w.cache.limit = 20
+	const runs = 30
+	for round := range uint64(2) {
+		for i := range runs {
+			at := noon.Add(time.Duration(round) * time.Minute)
+			sample := push(t, fmt.Sprint("run ", i), round+1, at, map[string]uint64{"claude-haiku-4-5": round + 1})
+			write(t, w, &usage.Facts{Samples: []usage.Sample{sample}})
+			if n := len(w.cache.counters); n > 20 {
+				t.Fatalf("%d samples remembered, want at most 20", n)
+			}
+		}
+	}
+	if got := spend(t, s, "kind")["implement"]; got != 2*runs*five {
+		t.Errorf("%d, want %d", got, 2*runs*five)
+	}
+}
+
+// collector-contrib#47843, clickhouse-go#1845: what arrives in quick succession
+// is written at once, not record by record.
+func TestRecordsAreWrittenTogether(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	w := newWriter(t, s)
+	j, err := journal.Open(journal.DefaultConfig(t.TempDir()), slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	w.source, w.cfg.Linger = j, 3*time.Second
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	record := NewRecorder(j, w.codec)
+	const n = 60
+	for i := range n {
+		if err := record.Record(ctx, &usage.Facts{Events: []usage.Event{call(fmt.Sprint(i), noon, usage.Labels{Kind: "review"})}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for j.Stats().PendingRecords > 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := testutil.ToFloat64(w.metrics.batches); got > n/10 {
+		t.Errorf("%v batches for %d records", got, n)
+	}
+	if got := spend(t, s, "kind")["review"]; got != n*five {
+		t.Errorf("%d, want %d", got, n*five)
 	}
 }
 
