@@ -96,7 +96,17 @@ func TestReport(t *testing.T) {
 	empty := times.ReplaceAllString(report("--since", "2h"), "TIME")
 	golden(t, "report-empty.txt", regexp.MustCompile(`heard \S+ ago`).ReplaceAllString(empty, "heard AGE ago"))
 	verify(t, s)
-	s.stop(t)
+	ofFolder := append([]string{"report", "--data-dir", s.dir, "--by", "kind"}, january...)
+	for _, beside := range []bool{true, false} { // a service, or nobody
+		if !beside {
+			s.stop(t)
+		}
+		if got := command(t, ofFolder...); got.code != 0 {
+			t.Errorf("report of a data folder, beside a service %t: %+v", beside, got)
+		} else {
+			golden(t, "report-kind.txt", got.stdout)
+		}
+	}
 }
 
 // TestVerifyFindsDifferences: what does not follow from the facts is shown, and
@@ -108,6 +118,10 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	drained(t, s)
 	if got := command(t, append([]string{"verify"}, s.reach...)...); got.code != 0 || got.stdout != "5 calls, 0 runs and 5 charges verified, 0 differences\n" {
 		t.Errorf("verify: %+v", got)
+	}
+	// The port that it is told is not the service's.
+	if got := command(t, "verify", "--data-dir", s.dir, "--clickhouse-port", "1"); got.code != 0 {
+		t.Errorf("verify with another port: %+v", got)
 	}
 	ch := owner(t, s.serving(t)["clickhouse"], s.dir)
 	ch.must(t, "ALTER TABLE charges DELETE WHERE task = 't-2' SETTINGS mutations_sync = 2")
@@ -193,16 +207,16 @@ func TestServeRefuses(t *testing.T) {
 		t.Errorf("left behind: %q", left)
 	}
 
-	// --check connects everything, serves nothing, and is done.
+	// --check connects everything, migrates and serves nothing, and is done.
 	got := command(t, "serve", "--check", "--data-dir", other, "--listen", s.api, "--push-listen", s.push, "--clickhouse-port", "0")
-	if got.code != 0 || strings.Contains(got.stderr, `"msg":"serving"`) {
+	if got.code != 0 || strings.Contains(got.stderr, `"msg":"serving"`) || strings.Contains(got.stderr, "migrated") {
 		t.Errorf("serve --check: %+v", got)
 	}
 	if left := users(t, other); len(left) > 0 {
 		t.Errorf("left behind by --check: %q", left)
 	}
 	got = command(t, "serve", "--check", "--data-dir", other, "--clickhouse", "127.0.0.1:1", "--postgres", "postgres://nobody@127.0.0.1:1/none")
-	if got.code != 1 || !strings.Contains(got.stderr, "reaching Postgres") {
+	if got.code != 1 || !strings.Contains(got.stderr, "reaching ClickHouse") || !strings.Contains(got.stderr, "reaching Postgres") {
 		t.Errorf("serve --check without stores: %+v", got)
 	}
 	s.stop(t)

@@ -26,6 +26,9 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A stop waits for much, and none of it is worth waiting for twice: from the
+	// first signal on, the next one ends the process.
+	context.AfterFunc(ctx, stop)
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)

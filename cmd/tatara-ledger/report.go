@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net/url"
 	"strconv"
@@ -18,6 +20,7 @@ import (
 	"github.com/szymonrychu/tatara-ledger/api/client"
 	"github.com/szymonrychu/tatara-ledger/api/wire"
 	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
+	"github.com/szymonrychu/tatara-ledger/store/engine"
 )
 
 type reportFlags struct {
@@ -28,25 +31,30 @@ type reportFlags struct {
 	to     string
 	filter []string
 	format string
-	store  storeFlags
+	store  clickHouseFlags
+	engine engine.Config
 }
 
 func newReportCommand() *cobra.Command {
-	var f reportFlags
+	f := reportFlags{engine: engine.DefaultConfig()}
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Show spend and the cache-hit ratio",
 		Long: `Show dollars, tokens and the cache-hit ratio per kind, repository, project,
 model, task, issue, day or hour.
 
-It asks a running service, or, with --clickhouse, the store itself. A "~" marks
+It asks a running service, or, with --clickhouse or --data-dir, the store itself,
+whether or not a service runs on it. A "~" marks
 costs that are approximate (counters do not tell the size of a request or the
 lifetime of a cache write), "?" those that are partly what the source reported.`,
 		Example: `  tatara-ledger report --by kind --since 7d
   tatara-ledger report --by repo,model --since 24h --where project=demo --format csv
-  tatara-ledger report --by day --from 2026-11-01 --to 2026-12-01 --format json`,
+  tatara-ledger report --by day --from 2026-11-01 --to 2026-12-01 --format json
+  tatara-ledger report --data-dir ./data --by model`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.url, "url", "http://127.0.0.1:8080", "`URL` of the service")
@@ -57,10 +65,13 @@ lifetime of a cache write), "?" those that are partly what the source reported.`
 	fl.StringArrayVar(&f.filter, "where", nil, "filter as `dimension=value`, repeatable; values of one dimension are alternatives")
 	fl.StringVar(&f.format, "format", "table", "output format: table, json or csv")
 	f.store.add(fl)
+	f.engine.DataDir = ""        // the service is asked unless one is given
+	f.engine.ClickHouse.Port = 0 // only this command connects to an engine of its own
+	f.engine.ClickHouseFlags(fl)
 	return cmd
 }
 
-func (f *reportFlags) run(ctx context.Context, w io.Writer) error {
+func (f *reportFlags) run(ctx context.Context, w, stderr io.Writer) error {
 	if err := badFormat(f.format, "table", "json", "csv"); err != nil {
 		return err
 	}
@@ -68,7 +79,7 @@ func (f *reportFlags) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return &exitError{2, err}
 	}
-	spend, err := f.query(ctx, params)
+	spend, err := f.query(ctx, params, stderr)
 	if err != nil {
 		return err
 	}
@@ -117,23 +128,19 @@ func parseSince(s string) (time.Duration, error) {
 	return 0, fmt.Errorf("--since %q: use a duration such as 90m, 24h or 7d", s)
 }
 
-func (f *reportFlags) query(ctx context.Context, params url.Values) (*wire.Spend, error) {
-	if len(f.store.clickHouse) == 0 {
+func (f *reportFlags) query(ctx context.Context, params url.Values, stderr io.Writer) (_ *wire.Spend, err error) {
+	if len(f.store.clickHouse) == 0 && f.engine.DataDir == "" {
 		return client.New(f.url).Spend(ctx, params)
 	}
 	q, err := api.ParseSpendQuery(params, time.Now())
 	if err != nil {
 		return nil, &exitError{2, err}
 	}
-	cfg, err := f.store.ledger(nil)
+	ledger, done, err := f.store.openLedger(ctx, f.engine, newLogger(stderr, slog.LevelWarn))
 	if err != nil {
 		return nil, err
 	}
-	ledger, err := clickhouse.Open(cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer ledger.Close()
+	defer func() { err = errors.Join(err, done()) }()
 	return api.Spend(ctx, ledger, q)
 }
 
@@ -168,8 +175,24 @@ func writeSpendTable(w io.Writer, s *wire.Spend, by []string) error {
 	if err := t.Render(); err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
-	_, err := fmt.Fprintln(w, span)
+	_, err := fmt.Fprintln(w, span+legend(s))
 	return err
+}
+
+// legend explains the marks that [spendCells] writes, if any is there. The total
+// has each mark that a row has.
+func legend(s *wire.Spend) string {
+	var marks []string
+	if s.Total.CostUSD != nil && s.Total.Approximate {
+		marks = append(marks, "~ approximate")
+	}
+	if s.Total.CostUSD != nil && s.Total.Estimated {
+		marks = append(marks, "? partly as reported by the source, not priced by us")
+	}
+	if len(marks) == 0 {
+		return ""
+	}
+	return "\n" + strings.Join(marks, "; ")
 }
 
 func spendAlignment(keys int) tw.Alignment {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,8 @@ const environmentPrefix = "TATARA_LEDGER_"
 
 // flagsFromEnvironment sets the flags that the command line left alone. Only
 // exact names are read: for a Service called tatara-ledger Kubernetes injects
-// variables of the same prefix, such as TATARA_LEDGER_PORT.
+// variables of the same prefix, such as TATARA_LEDGER_PORT. Those that have the
+// very name of a flag are told by their value: see [serviceVariable].
 func flagsFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -54,11 +56,22 @@ func flagsFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, boo
 			return
 		}
 		name := environmentPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if v, ok := lookup(name); ok {
+		if v, ok := lookup(name); ok && !serviceVariable(f.Name, v) {
 			if e := flags.Set(f.Name, v); e != nil {
 				err = fmt.Errorf("environment variable %s: %w", name, e)
 			}
 		}
 	})
 	return err
+}
+
+// serviceVariable reports whether Kubernetes set the variable of a flag: for a
+// Service called tatara-ledger-clickhouse it injects
+// TATARA_LEDGER_CLICKHOUSE_PORT=tcp://10.0.0.1:8123, the name of --clickhouse-port.
+func serviceVariable(flag, value string) bool {
+	if !strings.HasSuffix(flag, "-port") {
+		return false
+	}
+	protocol, _, ok := strings.Cut(value, "://")
+	return ok && slices.Contains([]string{"tcp", "udp", "sctp"}, strings.ToLower(protocol))
 }

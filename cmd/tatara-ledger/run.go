@@ -23,13 +23,16 @@ func (s *service) run(ctx context.Context) error {
 	engines, stopEngines := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPipeline()
 	defer stopEngines()
+	ctx, stopServing := context.WithCancel(ctx)
+	defer stopServing()
 	var layers, below errgroup.Group
 	serving, ctx := errgroup.WithContext(ctx)
+	// A layer that fails ends the serving; its error comes from its own group.
 	failed := func(run func(context.Context) error, c context.Context) func() error {
 		return func() error {
 			err := run(c)
 			if err != nil {
-				serving.Go(func() error { return err })
+				stopServing()
 			}
 			return err
 		}
@@ -46,10 +49,29 @@ func (s *service) run(ctx context.Context) error {
 	err = serving.Wait()
 	s.drain()
 	stopPipeline()
-	err = errors.Join(err, layers.Wait())
+	err = errors.Join(err, s.await(&layers, layerPatience))
 	s.pg.Close()
 	stopEngines()
 	return errors.Join(err, below.Wait())
+}
+
+// layerPatience is how long the writer may finish what it began. A healthy
+// ClickHouse needs less, and one that hangs would hold the stop for the whole
+// timeout of an attempt, beyond what a supervisor grants.
+const layerPatience = 5 * time.Second
+
+// await waits, bounded, for the layers to end. A write that is cut off is safe:
+// the journal has its facts and the next start repeats it.
+func (s *service) await(layers *errgroup.Group, patience time.Duration) error {
+	ended := make(chan error, 1)
+	go func() { ended <- layers.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(patience):
+		s.log.Warn("stopping in the middle of a write; what was not written stays in the journal", "waited_ms", patience.Milliseconds())
+		return nil
+	}
 }
 
 func (s *service) listen(ctx context.Context) ([]net.Listener, error) {

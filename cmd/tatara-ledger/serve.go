@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,11 +31,12 @@ type serveConfig struct {
 	drain       time.Duration
 	check       bool
 
-	store     storeFlags
-	engine    engine.Config
-	collector collector.Config
-	receive   receive.Config
-	journal   journal.Config
+	clickHouse clickHouseFlags
+	postgres   postgresFlags
+	engine     engine.Config
+	collector  collector.Config
+	receive    receive.Config
+	journal    journal.Config
 }
 
 func newServeCommand() *cobra.Command {
@@ -82,16 +84,35 @@ func (c *serveConfig) add(f *pflag.FlagSet) {
 	f.DurationVar(&c.drain, "drain-timeout", c.drain, "how long a stop waits for the journal to drain; the rest drains at the next start")
 	f.Int64Var(&c.journal.MaxBytes, "journal-bytes", c.journal.MaxBytes, "how many `bytes` the journal may hold while ClickHouse is away; then clients get a 503")
 	f.DurationVar(&c.collector.ConflictWindow, "conflict-window", c.collector.ConflictWindow, "how long a call's id counts once, whatever comes under it")
-	f.BoolVar(&c.check, "check", false, "build everything, start nothing, and exit")
-	c.store.add(f)
+	f.BoolVar(&c.check, "check", false, "build everything, reach ClickHouse and Postgres, change no schema, serve nothing, and exit; embedded engines are started for it")
+	c.addBounds(f)
+	c.clickHouse.add(f)
+	c.postgres.add(f)
 	c.engine.Flags(f)
+}
+
+func (c *serveConfig) addBounds(f *pflag.FlagSet) {
+	b := &c.collector.LabelBounds
+	for _, l := range []struct {
+		name  string
+		bound *int
+	}{
+		{"kinds", &b.Kind},
+		{"repos", &b.Repo},
+		{"projects", &b.Project},
+		{"models", &b.Model},
+		{"efforts", &b.Effort},
+		{"agents", &b.Agent},
+	} {
+		f.IntVar(l.bound, "max-"+l.name, *l.bound, "how many "+l.name+" are told apart; more count as "+strconv.Quote(collector.Other))
+	}
 }
 
 // validate reports every mistake at once and completes what follows from the
 // rest.
 func (c *serveConfig) validate() error {
-	c.engine.ClickHouse.Disabled = len(c.store.clickHouse) > 0
-	c.engine.Postgres.Disabled = c.store.postgres != ""
+	c.engine.ClickHouse.Disabled = len(c.clickHouse.clickHouse) > 0
+	c.engine.Postgres.Disabled = c.postgres.postgres != ""
 	if c.engine.DataDir != "" {
 		c.journal.Dir = filepath.Join(c.engine.DataDir, "journal")
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -54,9 +55,31 @@ func serve(ctx context.Context, cfg serveConfig, stderr io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if cfg.check {
-		return s.migrate(ctx)
+		return s.check(ctx)
 	}
 	return s.run(ctx)
+}
+
+// check reports a store that cannot be reached. It changes nothing in either.
+func (s *service) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var errs [2]error
+	var both sync.WaitGroup
+	both.Go(func() {
+		const unknownDatabase = 81 // it answers, and the first migration creates that
+		err := s.ledger.Ping(ctx)
+		if code, ok := clickHouseCode(err); !ok || code != unknownDatabase {
+			errs[0] = err
+		}
+	})
+	both.Go(func() {
+		if err := s.pg.Ping(ctx); err != nil {
+			errs[1] = fmt.Errorf("reaching Postgres: %w", err)
+		}
+	})
+	both.Wait()
+	return errors.Join(errs[:]...)
 }
 
 // build connects everything and starts nothing but the embedded engines.
@@ -100,10 +123,10 @@ func (s *service) openStores(ctx context.Context, reg *prometheus.Registry) (err
 		return err
 	}
 	reg.MustRegister(s.engines)
-	if s.pg, err = s.cfg.store.openPostgres(ctx, s.engines); err != nil {
+	if s.pg, err = s.cfg.postgres.openPostgres(ctx, s.engines); err != nil {
 		return err
 	}
-	ledger, err := s.cfg.store.ledger(s.engines)
+	ledger, err := s.cfg.clickHouse.ledger(s.engines)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/url"
+	"path/filepath"
+	"strconv"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/pflag"
@@ -12,28 +17,36 @@ import (
 	"github.com/szymonrychu/tatara-ledger/store/engine"
 )
 
-// storeFlags say where ClickHouse and Postgres are. Without addresses the
-// embedded engines are meant.
-type storeFlags struct {
+// clickHouseFlags say where ClickHouse is. Without an address the embedded one
+// is meant.
+type clickHouseFlags struct {
 	clickHouse             []string
 	clickHouseDatabase     string
 	clickHouseUser         string
 	clickHousePasswordFile string
-	postgres               string
-	postgresPasswordFile   string
 }
 
-func (f *storeFlags) add(flags *pflag.FlagSet) {
+// postgresFlags say where Postgres is. Without an address the embedded one is
+// meant.
+type postgresFlags struct {
+	postgres             string
+	postgresPasswordFile string
+}
+
+func (f *clickHouseFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.clickHouse, "clickhouse", nil, "`host:port` of ClickHouse's HTTP interface, repeatable (default: the embedded one)")
 	flags.StringVar(&f.clickHouseDatabase, "clickhouse-database", "tatara_ledger", "database of the ledger")
 	flags.StringVar(&f.clickHouseUser, "clickhouse-user", "default", "user at a configured ClickHouse")
 	flags.StringVar(&f.clickHousePasswordFile, "clickhouse-password-file", "", "`file` with that user's password")
+}
+
+func (f *postgresFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.postgres, "postgres", "", "`URL` of Postgres (default: the embedded one)")
 	flags.StringVar(&f.postgresPasswordFile, "postgres-password-file", "", "`file` with the password for that URL")
 }
 
 // ledger is the configuration of the ledger's store, embedded or not.
-func (f *storeFlags) ledger(e *engine.Engines) (clickhouse.Config, error) {
+func (f *clickHouseFlags) ledger(e *engine.Engines) (clickhouse.Config, error) {
 	cfg := clickhouse.Config{Addresses: f.clickHouse, Database: f.clickHouseDatabase, User: f.clickHouseUser}
 	if len(f.clickHouse) == 0 {
 		a := e.ClickHouse()
@@ -50,7 +63,7 @@ func (f *storeFlags) ledger(e *engine.Engines) (clickhouse.Config, error) {
 
 // openPostgres returns a pool for Postgres, embedded or not. It connects when
 // it is first used.
-func (f *storeFlags) openPostgres(ctx context.Context, e *engine.Engines) (*pgxpool.Pool, error) {
+func (f *postgresFlags) openPostgres(ctx context.Context, e *engine.Engines) (*pgxpool.Pool, error) {
 	dsn := f.postgres
 	if dsn == "" {
 		dsn = e.Postgres().DSN()
@@ -77,4 +90,44 @@ func redact(err error, dsn string) error {
 		return fmt.Errorf("%s is no connection URL", u.Redacted())
 	}
 	return err
+}
+
+// openLedger opens the ledger's store wherever it is: at the configured
+// address, at the engines that a service runs on the data folder, or at
+// engines of its own if none does. done gives back what it took.
+func (f *clickHouseFlags) openLedger(ctx context.Context, cfg engine.Config, log *slog.Logger) (_ *clickhouse.Store, done func() error, err error) {
+	var engines *engine.Engines
+	found := *f
+	if len(f.clickHouse) == 0 {
+		cfg.Postgres.Disabled = true
+		engines, err = engine.Start(ctx, cfg, log)
+		switch {
+		case errors.Is(err, engine.ErrInUse):
+			// Not the configured port: the password must not go to whoever has that.
+			port, err := engine.ClickHousePortInUse(cfg.DataDir)
+			if err != nil {
+				return nil, nil, fmt.Errorf("finding the running ClickHouse: %w", err)
+			}
+			found.clickHouse = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+			found.clickHouseUser = "ledger"
+			found.clickHousePasswordFile = filepath.Join(cfg.DataDir, "secrets", "clickhouse")
+		case err != nil:
+			return nil, nil, err
+		}
+	}
+	closeEngines := func() error {
+		if engines == nil {
+			return nil
+		}
+		return engines.Close()
+	}
+	ledger, err := found.ledger(engines)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeEngines())
+	}
+	store, err := clickhouse.Open(ledger)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeEngines())
+	}
+	return store, func() error { return errors.Join(store.Close(), closeEngines()) }, nil
 }

@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -19,12 +15,11 @@ import (
 	"github.com/szymonrychu/tatara-ledger/collector"
 	"github.com/szymonrychu/tatara-ledger/collector/derive"
 	"github.com/szymonrychu/tatara-ledger/collector/pricing"
-	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 	"github.com/szymonrychu/tatara-ledger/store/engine"
 )
 
 type verifyFlags struct {
-	store       storeFlags
+	store       clickHouseFlags
 	engine      engine.Config
 	collector   collector.Config
 	prices      string
@@ -58,7 +53,8 @@ Exit status: 0 if nothing differs, 1 if something does, 2 on bad usage.`,
 	fl.DurationVar(&f.collector.ConflictWindow, "conflict-window", f.collector.ConflictWindow, "how long a call's id counts once")
 	fl.StringVar(&f.format, "format", "table", "output format: table or json")
 	f.store.add(fl)
-	f.engine.Flags(fl)
+	f.engine.ClickHouse.Port = 0 // only this command connects to an engine of its own
+	f.engine.ClickHouseFlags(fl)
 	return cmd
 }
 
@@ -132,56 +128,4 @@ func progress(w io.Writer, what string) func(done, total int) {
 		bar.ChangeMax(total)
 		_ = bar.Set(done)
 	}
-}
-
-// portInUse is the port of the ClickHouse that another process runs on the data
-// folder: the configured one, or the one that was picked and written down.
-func portInUse(cfg engine.Config) (string, error) {
-	if cfg.ClickHouse.Port != 0 {
-		return strconv.Itoa(cfg.ClickHouse.Port), nil
-	}
-	raw, err := os.ReadFile(filepath.Join(cfg.DataDir, "ports", "clickhouse"))
-	if err != nil {
-		return "", fmt.Errorf("finding the port of the running ClickHouse (--%s): %w", engine.FlagClickHousePort, err)
-	}
-	return strings.TrimSpace(string(raw)), nil
-}
-
-// openLedger opens the ledger's store wherever it is: at the configured
-// address, at the engines that a service runs on the data folder, or at
-// engines of its own if none does. done gives back what it took.
-func (f *storeFlags) openLedger(ctx context.Context, cfg engine.Config, log *slog.Logger) (_ *clickhouse.Store, done func() error, err error) {
-	var engines *engine.Engines
-	found := *f
-	if len(f.clickHouse) == 0 {
-		cfg.Postgres.Disabled = true
-		engines, err = engine.Start(ctx, cfg, log)
-		switch {
-		case errors.Is(err, engine.ErrInUse):
-			port, err := portInUse(cfg)
-			if err != nil {
-				return nil, nil, err
-			}
-			found.clickHouse = []string{net.JoinHostPort("127.0.0.1", port)}
-			found.clickHouseUser = "ledger"
-			found.clickHousePasswordFile = filepath.Join(cfg.DataDir, "secrets", "clickhouse")
-		case err != nil:
-			return nil, nil, err
-		}
-	}
-	closeEngines := func() error {
-		if engines == nil {
-			return nil
-		}
-		return engines.Close()
-	}
-	ledger, err := found.ledger(engines)
-	if err != nil {
-		return nil, nil, errors.Join(err, closeEngines())
-	}
-	store, err := clickhouse.Open(ledger)
-	if err != nil {
-		return nil, nil, errors.Join(err, closeEngines())
-	}
-	return store, func() error { return errors.Join(store.Close(), closeEngines()) }, nil
 }

@@ -54,7 +54,7 @@ func (c *child) start(ctx context.Context) error {
 			c.process = p
 			c.mu.Unlock()
 			c.up.Store(true)
-			c.log.InfoContext(ctx, "engine is ready", "pid", p.pid, "took", time.Since(begin).Round(time.Millisecond))
+			c.log.InfoContext(ctx, "engine is ready", "pid", p.pid, "duration_ms", time.Since(begin).Milliseconds())
 			return nil
 		}
 		if c.again == nil || !c.again(err) || sleep(ctx, 100*time.Millisecond) != nil {
@@ -132,7 +132,7 @@ func (c *child) supervise(ctx context.Context) error {
 		case <-p.done:
 		}
 		c.up.Store(false)
-		c.log.ErrorContext(ctx, "engine died and will be started again", "pid", p.pid, "lived", time.Since(p.started).Round(time.Millisecond), "error", p.exit())
+		c.log.ErrorContext(ctx, "engine died and will be started again", "pid", p.pid, "lived_ms", time.Since(p.started).Milliseconds(), "error", p.exit())
 		// A minute of life shows that the cause is not in the start.
 		if time.Since(p.started) > time.Minute {
 			delay.Reset()
@@ -179,6 +179,6 @@ func (c *child) stop() error {
 	if err := p.stop(c.steps); err != nil {
 		return fmt.Errorf("stopping %s: %w", c.name, err)
 	}
-	c.log.Info("engine stopped", "pid", p.pid, "took", time.Since(begin).Round(time.Millisecond))
+	c.log.Info("engine stopped", "pid", p.pid, "duration_ms", time.Since(begin).Milliseconds())
 	return nil
 }

@@ -143,13 +143,18 @@ func DefaultEnginesDir() string {
 // Executable and the timeouts have none: they follow from the rest of the
 // service's configuration.
 func (c *Config) Flags(fs *pflag.FlagSet) {
+	c.ClickHouseFlags(fs)
+	fs.IntVar(&c.Postgres.Port, FlagPostgresPort, c.Postgres.Port, "loopback port of the embedded Postgres, 0 for any")
+}
+
+// ClickHouseFlags registers those of the flags that matter without Postgres.
+func (c *Config) ClickHouseFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.DataDir, FlagDataDir, c.DataDir, "folder of the embedded engines' data")
 	fs.StringVar(&c.EnginesDir, FlagEnginesDir, c.EnginesDir, "folder in which the embedded engines are installed (default: the user's cache, else "+SystemEnginesDir+")")
 	fs.StringVar(&c.User, FlagEnginesUser, c.User, "user that runs the embedded engines when started by root (default: owner of the data, else tatara-ledger, postgres or nobody)")
 	fs.IntVar(&c.ClickHouse.Port, FlagClickHousePort, c.ClickHouse.Port, "loopback port of the embedded ClickHouse's HTTP interface, 0 for any")
 	fs.StringVar(&c.ClickHouse.Library, FlagClickHouseLibrary, c.ClickHouse.Library, "libchdb to use instead of the installed one")
 	fs.Uint64Var(&c.ClickHouse.MemoryBytes, FlagClickHouseMemory, c.ClickHouse.MemoryBytes, "memory that the embedded ClickHouse may use, 0 for 90 % of the machine's")
-	fs.IntVar(&c.Postgres.Port, FlagPostgresPort, c.Postgres.Port, "loopback port of the embedded Postgres, 0 for any")
 }
 
 // Validate reports every mistake in c at once. It touches nothing on disk.

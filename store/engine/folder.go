@@ -15,7 +15,7 @@ import (
 // folder is the data folder, held by this process.
 //
 //	lock                 who holds it
-//	ports/               ports that were picked
+//	ports/               the engines' ports
 //	secrets/             one password a file
 //	clickhouse/          ClickHouse's data
 //	clickhouse.pid       its process

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,24 +16,44 @@ import (
 const loopback = "127.0.0.1"
 
 // port settles the port of an engine: the configured one, else the one
-// remembered from last time if it is still free, else any free one.
+// remembered from last time if it is still free, else any free one. It writes
+// the port down, whichever it is: other processes find the engine by it.
 func (f *folder) port(ctx context.Context, name string, configured int, flag string) (int, error) {
-	if configured != 0 {
-		return configured, portFree(ctx, configured, flag)
-	}
 	memory := f.join("ports", name)
-	if raw, err := os.ReadFile(memory); err == nil {
-		port, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-		if err == nil && port > 0 && portFree(ctx, port, flag) == nil {
+	port := configured
+	if port != 0 {
+		if err := portFree(ctx, port, flag); err != nil {
+			return 0, err
+		}
+	} else {
+		if port, err := rememberedPort(memory); err == nil && portFree(ctx, port, flag) == nil {
 			return port, nil
 		}
-	}
-	port, err := pickPort(ctx)
-	if err != nil {
-		return 0, err
+		var err error
+		if port, err = pickPort(ctx); err != nil {
+			return 0, err
+		}
 	}
 	if err := writeFile(memory, []byte(strconv.Itoa(port)+"\n"), 0o600); err != nil {
 		return 0, fmt.Errorf("remembering the port of %s: %w", name, err)
+	}
+	return port, nil
+}
+
+// ClickHousePortInUse is the port of the ClickHouse that runs, or last ran, on a
+// data folder, whoever runs it.
+func ClickHousePortInUse(dataDir string) (int, error) {
+	return rememberedPort(filepath.Join(dataDir, "ports", "clickhouse"))
+}
+
+func rememberedPort(path string) (int, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("reading a remembered port: %w", err)
+	}
+	port, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil || port <= 0 || port > 65535 {
+		return 0, fmt.Errorf("reading a remembered port: %s holds none", path)
 	}
 	return port, nil
 }

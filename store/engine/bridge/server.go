@@ -182,12 +182,13 @@ func (s *Server) serveQuery(w http.ResponseWriter, r *http.Request) {
 	x := &execution{server: s, w: w, r: r, id: id}
 	x.out = &response{w: w, ctl: http.NewResponseController(w), timeout: s.config.IOTimeout, accept: r.Header.Get("Accept-Encoding")}
 	err := x.run()
-	code := 0
+	code, level := 0, slog.LevelDebug
 	if err != nil {
-		code = s.fail(x, err)
+		e := s.fail(x, err)
+		code, level = e.Code, logLevel(e)
 	}
-	s.log.LogAttrs(r.Context(), logLevel(code), "query served", slog.String("query_id", id), slog.String("user", x.user),
-		slog.String("kind", x.kind), slog.Int("code", code), slog.Duration("duration", time.Since(started)),
+	s.log.LogAttrs(r.Context(), level, "query served", slog.String("query_id", id), slog.String("user", x.user),
+		slog.String("kind", x.kind), slog.Int("code", code), slog.Int64("duration_ms", time.Since(started).Milliseconds()),
 		slog.Uint64("read_rows", x.stats.ReadRows), slog.Uint64("written_rows", x.stats.WrittenRows), slog.Int64("bytes", x.out.bytes))
 	if err != nil && x.out.started {
 		// The status was 200: only a broken transfer tells every client.
@@ -197,7 +198,7 @@ func (s *Server) serveQuery(w http.ResponseWriter, r *http.Request) {
 
 // fail reports err to the client: with a status if nothing was sent yet, else
 // in the body, framed as ClickHouse does.
-func (s *Server) fail(x *execution, err error) (code int) {
+func (s *Server) fail(x *execution, err error) *chdb.Error {
 	e := asException(err)
 	if e.Code == codeUnknown {
 		s.log.Error("query failed inside the bridge", slog.String("query_id", x.id), slog.Any("error", err))
@@ -206,7 +207,7 @@ func (s *Server) fail(x *execution, err error) (code int) {
 	if x.out.started {
 		block := "\r\n__exception__\r\n" + x.out.tag + "\r\n" + text + fmt.Sprintf("%d %s", len(text), x.out.tag) + "\r\n__exception__\r\n"
 		x.out.abort(block)
-		return e.Code
+		return e
 	}
 	h := x.w.Header()
 	h.Set("X-ClickHouse-Exception-Code", fmt.Sprint(e.Code))
@@ -214,14 +215,16 @@ func (s *Server) fail(x *execution, err error) (code int) {
 	h.Set("Connection", "close") // what is left of the body is not worth reading
 	x.w.WriteHeader(httpStatus(e))
 	_, _ = x.out.Write([]byte(text))
-	return e.Code
+	return e
 }
 
-func logLevel(code int) slog.Level {
-	if code != 0 {
-		return slog.LevelWarn
+// logLevel is that of a query that failed. A client that asks for what is not
+// there, as migration tools do to find out, is no concern of an operator.
+func logLevel(e *chdb.Error) slog.Level {
+	if httpStatus(e) < http.StatusInternalServerError {
+		return slog.LevelDebug
 	}
-	return slog.LevelDebug
+	return slog.LevelWarn
 }
 
 // headerSafe drops what may not be in a header.
