@@ -198,6 +198,7 @@ func TestMemoryOfCalls(t *testing.T) {
 			t.Errorf("%d, want a 503", code)
 		}
 	}
+	eventually(t, "decoded posts", func() bool { return int(h.memory.held.Load()) == fit })
 	if held := heap() - before; held > room {
 		t.Errorf("%d posts hold %d bytes, more than %d", fit, held, room)
 	} else {

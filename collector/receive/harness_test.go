@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,10 +31,12 @@ type memory struct {
 	err   error
 	// hold, if not nil, delays every Record until it is closed.
 	hold chan struct{}
+	held atomic.Int32 // calls of Record that were delayed
 }
 
 func (m *memory) Record(ctx context.Context, f *usage.Facts) error {
 	if m.hold != nil {
+		m.held.Add(1)
 		select {
 		case <-m.hold:
 		case <-ctx.Done():
