@@ -15,7 +15,7 @@ const (
 	// million. Above 1000 somebody mixed up tokens and millions.
 	maxRate Rate = 1000_000_000
 	// maxModified bounds a rate with all factors that raise it, in US$ per
-	// million. Four classes of usage.MaxTokens at it cost 8·10⁹ US$, which with
+	// million. Four classes of usage.MaxTokens at it cost 8·10⁸ US$, which with
 	// MaxWebSearches of maxWebSearch stays below the 9.2·10⁹ of 64 bits.
 	maxModified = 2000
 	// maxWebSearch is a dollar per search; vendors ask one to four cents.

@@ -315,7 +315,7 @@ func (c *callReader) finish(p *call) error {
 	}
 	e.Tokens.CacheWrite = max(p.writes, split)
 	if e.Tokens.CacheWrite > usage.MaxTokens {
-		return refuse("bad_value", "cache_write_5m_tokens", "must not exceed 10^12 together with cache_write_1h_tokens", "")
+		return refuse("bad_value", "cache_write_5m_tokens", "must not exceed 10^11 together with cache_write_1h_tokens", "")
 	}
 	e.Content = c.digest.content(e)
 	e.ID = e.Content

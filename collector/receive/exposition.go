@@ -98,7 +98,7 @@ func (r *Receiver) tokens(f *dto.MetricFamily) ([]usage.TokenCounter, error) {
 // sum adds a count that may be one of several.
 func sum(f *dto.MetricFamily, to *uint64, n uint64) error {
 	if *to += n; *to > usage.MaxTokens {
-		return refuse("bad_value", f.GetName(), "adds up to more than 10^12", "counts are whole numbers from 0 to 10^12")
+		return refuse("bad_value", f.GetName(), "adds up to more than 10^11", "counts are whole numbers from 0 to 10^11")
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func count(f *dto.MetricFamily, m *dto.Metric, labels map[string]string) (uint64
 	v, ok := value(m)
 	if !ok || math.IsNaN(v) || v < 0 || v != math.Trunc(v) || v > usage.MaxTokens {
 		return 0, refuse("bad_value", excerpt(series(f.GetName(), labels)), "value "+strconv.FormatFloat(v, 'g', -1, 64)+" is no count",
-			"counts are whole numbers from 0 to 10^12")
+			"counts are whole numbers from 0 to 10^11")
 	}
 	return uint64(v), nil
 }

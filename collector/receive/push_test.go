@@ -97,14 +97,14 @@ func TestPushRefused(t *testing.T) {
 		{"2^63", tokens + "9223372036854775808\n", "bad_value", series},
 		{"twice", tokens + "1\n" + tokens + "2\n", "duplicate_series", series},
 		{"twice with its labels in another order", tokens + "1\n" + `ccw_turn_tokens_total{type="input",model="m"} 2` + "\n", "duplicate_series", series},
-		{"together over the bound", tokens + "1e12\n" + `ccw_turn_tokens_total{model="m",type="input",x="1"} 1` + "\n", "bad_value", "ccw_turn_tokens_total"},
+		{"together over the bound", tokens + "1e11\n" + `ccw_turn_tokens_total{model="m",type="input",x="1"} 1` + "\n", "bad_value", "ccw_turn_tokens_total"},
 		{"label too long", `ccw_turns_total{result="` + strings.Repeat("x", 2000) + `"} 1` + "\n", "label_too_long", "ccw_turns_total{result}"},
 		{"label name too long", `ccw_turns_total{` + strings.Repeat("x", 2000) + `="` + strings.Repeat("y", 2000) + `"} 1` + "\n", "label_too_long", excerpt("ccw_turns_total{" + strings.Repeat("x", 2000) + "}")},
 		{"negative cost", "ccw_turn_cost_usd_total -1\n", "bad_value", "ccw_turn_cost_usd_total"},
 		{"cost over a million", "ccw_turn_cost_usd_total 1000000.5\n", "bad_value", "ccw_turn_cost_usd_total"},
 		{"costs together over a million", "ccw_turn_cost_usd_total{x=\"1\"} 1e6\nccw_turn_cost_usd_total{x=\"2\"} 1e-9\n", "bad_value", "ccw_turn_cost_usd_total"},
-		{"turns together over the bound", "ccw_turns_total{x=\"1\"} 1e12\nccw_turns_total{x=\"2\"} 1\n", "bad_value", "ccw_turns_total"},
-		{"tools together over the bound", "ccw_tool_calls_total{x=\"1\"} 1e12\nccw_tool_calls_total{x=\"2\"} 1\n", "bad_value", "ccw_tool_calls_total"},
+		{"turns together over the bound", "ccw_turns_total{x=\"1\"} 1e11\nccw_turns_total{x=\"2\"} 1\n", "bad_value", "ccw_turns_total"},
+		{"tools together over the bound", "ccw_tool_calls_total{x=\"1\"} 1e11\nccw_tool_calls_total{x=\"2\"} 1\n", "bad_value", "ccw_tool_calls_total"},
 		{"NaN cost", "ccw_turn_cost_usd_total NaN\n", "bad_value", "ccw_turn_cost_usd_total"},
 		{"cost a histogram", "# TYPE ccw_turn_cost_usd_total histogram\nccw_turn_cost_usd_total_count 1\nccw_turn_cost_usd_total_sum 1\n", "bad_value", "ccw_turn_cost_usd_total"},
 		{"durations a counter", "ccw_turn_duration_seconds 5\n", "bad_histogram", "ccw_turn_duration_seconds"},
@@ -300,7 +300,7 @@ func TestRecordedPushes(t *testing.T) {
 // taken holds counts within their bounds.
 func FuzzExposition(f *testing.F) {
 	for _, s := range []string{
-		"", "x", "ccw_turn_tokens_total{model=\"m\",type=\"input\"} 1\n", "ccw_turn_cost_usd_total 1e-7\n", "ccw_metric_push_total 1e12\n",
+		"", "x", "ccw_turn_tokens_total{model=\"m\",type=\"input\"} 1\n", "ccw_turn_cost_usd_total 1e-7\n", "ccw_metric_push_total 1e11\n",
 		"# TYPE ccw_turn_duration_seconds histogram\nccw_turn_duration_seconds_bucket{le=\"1\"} 1\nccw_turn_duration_seconds_sum 1\nccw_turn_duration_seconds_count 1\n",
 		"# TYPE ccw_turn_duration_seconds summary\nccw_turn_duration_seconds{quantile=\"1\"} 1\n", "{\"ccw_turns_total\",result=\"a\"} 1\n",
 	} {

@@ -51,9 +51,9 @@ type Tokens struct {
 }
 
 // MaxTokens bounds one counter or one field of a call. It is far above anything
-// real (a year of one model at its rate limit) and low enough that sums of
-// prices stay inside 64-bit nano-dollars.
-const MaxTokens = 1_000_000_000_000
+// real (a process that reads a full cache of a million tokens every second for
+// a day) and low enough that sums of prices stay inside 64-bit nano-dollars.
+const MaxTokens = 100_000_000_000
 
 // Total is the number of tokens of all classes.
 func (t Tokens) Total() uint64 { return t.Input + t.Output + t.CacheRead + t.CacheWrite }
