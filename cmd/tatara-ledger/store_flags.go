@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -99,6 +100,10 @@ func (f *clickHouseFlags) openLedger(ctx context.Context, cfg engine.Config, log
 	var engines *engine.Engines
 	found := *f
 	if len(f.clickHouse) == 0 {
+		// Engines would make what is missing: a mistyped folder must stay absent.
+		if _, err := os.Stat(filepath.Join(cfg.DataDir, "clickhouse")); err != nil {
+			return nil, nil, fmt.Errorf("no ledger in --%s: %w", engine.FlagDataDir, err)
+		}
 		cfg.Postgres.Disabled = true
 		engines, err = engine.Start(ctx, cfg, log)
 		switch {
