@@ -10,6 +10,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/szymonrychu/tatara-ledger/collector/derive"
 	"github.com/szymonrychu/tatara-ledger/collector/journal"
@@ -50,20 +51,38 @@ func NewWriter(cfg Config, source Source, codec *Codec, ledger Ledger, deriver *
 
 // Run drains the journal until ctx ends. A batch that is being written when
 // ctx ends is finished within the attempt's timeout: whatever is not stays in
-// the journal.
+// the journal. The next batch is read and decoded while one is written.
 func (w *Writer) Run(ctx context.Context) error {
+	batches := make(chan batch)
+	g, running := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.read(running, batches) })
+	g.Go(func() error {
+		for b := range batches {
+			if err := w.writeUntilDone(running, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	err := g.Wait()
+	if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
+		return nil //nolint:nilerr // what was not committed is read again at the next start
+	}
+	return err
+}
+
+// read hands batches over until ctx ends, and closes the channel.
+func (w *Writer) read(ctx context.Context, to chan<- batch) error {
+	defer close(to)
 	for {
 		b, err := w.collect(ctx)
-		if err == nil {
-			err = w.writeUntilDone(ctx, b)
-		} else {
-			err = fmt.Errorf("reading the journal: %w", err)
-		}
-		if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
-			return nil //nolint:nilerr // what was not committed is read again at the next start
-		}
 		if err != nil {
-			return err
+			return fmt.Errorf("reading the journal: %w", err)
+		}
+		select {
+		case to <- b:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
