@@ -66,7 +66,7 @@ const heardEvery = 10 * time.Second
 // lastHeard remembers what was written of each source.
 type lastHeard struct {
 	mu sync.Mutex
-	at map[source]time.Time
+	at map[source]heard
 }
 
 // due returns those of the sources that are worth writing.
@@ -74,8 +74,8 @@ func (l *lastHeard) due(all []heard) []heard {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(all, func(h heard) bool {
-		written, known := l.at[h.source]
-		return known && h.last.Before(written.Add(heardEvery))
+		old, known := l.at[h.source]
+		return known && !h.first.Before(old.first) && h.last.Before(old.last.Add(heardEvery))
 	})
 }
 
@@ -84,12 +84,18 @@ func (l *lastHeard) wrote(all []heard) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.at == nil || len(l.at) > 10_000 { // projects are open strings
-		l.at = map[source]time.Time{}
+		l.at = map[source]heard{}
 	}
 	for _, h := range all {
-		if h.last.After(l.at[h.source]) {
-			l.at[h.source] = h.last
+		if old, known := l.at[h.source]; known {
+			if old.first.Before(h.first) {
+				h.first = old.first
+			}
+			if old.last.After(h.last) {
+				h.last = old.last
+			}
 		}
+		l.at[h.source] = h
 	}
 }
 
