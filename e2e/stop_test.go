@@ -33,9 +33,9 @@ func TestStopWhileClickHouseHangs(t *testing.T) {
 		}
 		take()
 	}
-	terminate := func() {
+	signal := func(sig syscall.Signal) {
 		t.Helper()
-		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !s.ended() {
+		if err := s.cmd.Process.Signal(sig); err != nil && !s.ended() {
 			t.Fatal(err)
 		}
 	}
@@ -49,7 +49,8 @@ func TestStopWhileClickHouseHangs(t *testing.T) {
 
 	hang()
 	begin := time.Now()
-	terminate()
+	signal(syscall.SIGINT)
+	signal(syscall.SIGTERM) // as a script does that the Ctrl-C reaches too
 	s.awaitExit(t)
 	// The drain, the writer's 5 s, and 19 s for an engine that heeds no signal.
 	within("the stop", 40*time.Second, begin)
@@ -59,11 +60,12 @@ func TestStopWhileClickHouseHangs(t *testing.T) {
 
 	hang()
 	begin = time.Now()
+	signal(syscall.SIGTERM)
 	until(t, "the signals end the service", func() bool {
-		terminate()
+		signal(syscall.SIGINT)
 		return s.ended()
 	})
-	within("the end by a second signal", 5*time.Second, begin)
+	within("the end by a Ctrl-C after it", 5*time.Second, begin)
 
 	s.start(t)
 	drained(t, s)

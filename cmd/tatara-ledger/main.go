@@ -26,9 +26,11 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A stop waits for much, and none of it is worth waiting for twice: from the
-	// first signal on, the next one ends the process.
-	context.AfterFunc(ctx, stop)
+	// A stop waits for much, and none of it is worth waiting for twice: a Ctrl-C
+	// after the first signal ends the process. A SIGTERM after a Ctrl-C does not:
+	// the terminal sends the one to a script and its children, and the script
+	// then sends the other.
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)
