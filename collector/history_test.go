@@ -237,6 +237,44 @@ func TestRecordsAreWrittenTogether(t *testing.T) {
 	}
 }
 
+// failing hands out a batch, then an error, then another batch.
+type failing struct {
+	records
+	then []records
+}
+
+func (f *failing) Next(ctx context.Context) (journal.Batch, error) {
+	if f.raw == nil && len(f.then) > 0 {
+		f.records.raw, f.then = f.then[0].raw, f.then[1:]
+		return journal.Batch{}, errInjected
+	}
+	return f.records.Next(ctx)
+}
+
+// A journal that cannot be read for a moment ends nothing, and what was read
+// before is written before anything later is committed.
+func TestAFailedReadLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := newLedger(t)
+	w := newWriter(t, s)
+	record := func(id string) [][]byte {
+		raw, err := w.codec.Encode(&usage.Facts{Events: []usage.Event{call(id, noon, usage.Labels{Kind: "review"})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return [][]byte{raw}
+	}
+	w.source = &failing{records: records{raw: record("a")}, then: []records{{raw: record("b")}}}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := spend(t, s, "kind")["review"]; got != 2*five {
+		t.Errorf("%d, want %d", got, 2*five)
+	}
+}
+
 // records hands out one batch of the journal, then nothing.
 type records struct {
 	raw       [][]byte

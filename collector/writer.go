@@ -76,8 +76,18 @@ func (w *Writer) read(ctx context.Context, to chan<- batch) error {
 	defer close(to)
 	for {
 		b, err := w.collect(ctx)
+		if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
+			return errors.Join(ctx.Err(), err)
+		}
 		if err != nil {
-			return fmt.Errorf("reading the journal: %w", err)
+			// The journal goes on by itself after a few failures, past what it
+			// cannot read, which it counts.
+			w.log.Error("journal cannot be read; trying again", "error", err)
+			select {
+			case <-time.After(w.cfg.RetryMax):
+			case <-ctx.Done():
+			}
+			continue
 		}
 		select {
 		case to <- b:
@@ -111,7 +121,9 @@ func (w *Writer) collect(ctx context.Context) (batch, error) {
 	for facts < w.cfg.BatchFacts && bytes < w.cfg.BatchBytes {
 		next, err := w.source.Next(wait)
 		if err != nil {
-			if !b.oldest.IsZero() && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			// What was read is written first: a later commit would cover it. An
+			// error that is not the end of the wait comes again.
+			if !b.oldest.IsZero() && ctx.Err() == nil {
 				return b, nil
 			}
 			return b, err

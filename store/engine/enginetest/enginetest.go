@@ -118,20 +118,6 @@ func (e *Engines) ClickHouse(t testing.TB) engine.ClickHouseAddress {
 	return e.running.ClickHouse()
 }
 
-// Grafana is the address with the restricted account.
-func (e *Engines) Grafana(t testing.TB) engine.ClickHouseAddress {
-	t.Helper()
-	e.startOnce(t)
-	return e.running.GrafanaAccount()
-}
-
-// Postgres is the address of the engine.
-func (e *Engines) Postgres(t testing.TB) engine.PostgresAddress {
-	t.Helper()
-	e.startOnce(t)
-	return e.running.Postgres()
-}
-
 // Database is a name that no other test of this binary uses.
 func (e *Engines) Database(t testing.TB) string {
 	t.Helper()
