@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"time"
 
 	"github.com/ClickHouse/ch-go/compress"
 	"github.com/andybalholm/brotli"
@@ -44,6 +45,20 @@ func requestBody(r *http.Request, decompress bool, body io.Reader) (io.Reader, e
 		body = newBlockReader(body)
 	}
 	return body, nil
+}
+
+// What is read of a body whose request has failed.
+const (
+	discardBytes = 1 << 30
+	discardTime  = 10 * time.Second
+)
+
+// discard reads what is left of the body, so that a client that reads no
+// answer before it has sent everything gets one. As in ClickHouse; a connection
+// closed under such a client would be reset, and the reason lost.
+func (x *execution) discard() {
+	_ = x.out.ctl.SetReadDeadline(time.Now().Add(discardTime))
+	_, _ = io.Copy(io.Discard, io.LimitReader(x.r.Body, discardBytes))
 }
 
 // blockReader reads ClickHouse's compressed blocks. The decoder reports the

@@ -212,7 +212,8 @@ func (s *Server) fail(x *execution, err error) *chdb.Error {
 	h := x.w.Header()
 	h.Set("X-ClickHouse-Exception-Code", fmt.Sprint(e.Code))
 	h.Set("Content-Type", "text/plain; charset=UTF-8")
-	h.Set("Connection", "close") // what is left of the body is not worth reading
+	h.Set("Connection", "close")
+	x.discard()
 	x.w.WriteHeader(httpStatus(e))
 	_, _ = x.out.Write([]byte(text))
 	return e
