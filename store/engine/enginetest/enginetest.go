@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/signal"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/pflag"
 
 	"github.com/szymonrychu/tatara-ledger/store/engine"
@@ -122,4 +124,25 @@ func (e *Engines) ClickHouse(t testing.TB) engine.ClickHouseAddress {
 func (e *Engines) Database(t testing.TB) string {
 	t.Helper()
 	return "test_" + strings.ToLower(strconv.FormatInt(e.databases.Add(1), 36))
+}
+
+// Postgres is the address of a new and empty database.
+func (e *Engines) Postgres(t testing.TB) string {
+	t.Helper()
+	e.startOnce(t)
+	name := e.Database(t)
+	conn, err := pgx.Connect(t.Context(), e.running.Postgres().DSN())
+	if err != nil {
+		t.Fatalf("reaching Postgres: %v", err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if _, err := conn.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatalf("creating a database: %v", err)
+	}
+	address, err := url.Parse(e.running.Postgres().DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.Path = "/" + name
+	return address.String()
 }

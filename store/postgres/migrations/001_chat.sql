@@ -25,10 +25,13 @@ CREATE TABLE chat_handoff_revisions (
     handoff_key text NOT NULL,
     revision    bigint NOT NULL,
     write_id    uuid NOT NULL, -- of the request: a repeat of it finds its own work
+    handoff_id  uuid NOT NULL,
     project     text NOT NULL,
     repo        text NOT NULL,
     kind        text NOT NULL,
     body        text NOT NULL,
+    created_by  text NOT NULL,
+    created_at  timestamptz NOT NULL,
     written_by  text NOT NULL,
     written_at  timestamptz NOT NULL,
     request_id  text NOT NULL,
