@@ -136,7 +136,7 @@ func (h *hub) listen(ctx context.Context) error {
 			warned = false
 		})
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // a stop is no failure
 		}
 		if !warned {
 			warned = true
