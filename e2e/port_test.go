@@ -173,7 +173,7 @@ func published(t *testing.T, c clickHouse, calls int) {
 
 // refused are statements that Grafana's account may not run.
 func refused(t *testing.T, c clickHouse) {
-	tables := []string{"events", "samples", "ends", "links", "charges", "activity", "run_summaries", "marks", "heard", "spend_5m", "spend_1h"}
+	tables := []string{"events", "samples", "ends", "links", "charges", "activity", "run_summaries", "marks", "heard", "spend_5m", "spend_1h", "chat_facts"}
 	var statements []string
 	for _, table := range tables {
 		statements = append(statements,

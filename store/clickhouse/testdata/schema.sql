@@ -71,6 +71,78 @@ PARTITION BY toYYYYMM(bucket)
 ORDER BY (bucket, fact_run, id)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
+CREATE VIEW tatara_ledger.chat_events
+(
+    `time` DateTime64(6, 'UTC'),
+    `arrived_at` DateTime64(3, 'UTC'),
+    `id` UUID,
+    `action` LowCardinality(String),
+    `actor` String,
+    `request_id` String,
+    `project` LowCardinality(String),
+    `repo` LowCardinality(String),
+    `kind` LowCardinality(String),
+    `handoff_key` String,
+    `revision` UInt64,
+    `age_seconds` Float64,
+    `room_id` Nullable(UUID),
+    `participant_id` Nullable(UUID),
+    `message_id` UInt64,
+    `direct` Bool,
+    `bytes` UInt64,
+    `approximate_tokens` UInt64,
+    `best_effort` UInt8
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    time,
+    arrived AS arrived_at,
+    id,
+    action,
+    actor,
+    request_id,
+    project,
+    repo,
+    kind,
+    handoff_key,
+    revision,
+    age_ms / 1000 AS age_seconds,
+    room_id,
+    participant_id,
+    message_id,
+    direct,
+    bytes,
+    intDiv(bytes + 3, 4) AS approximate_tokens,
+    CAST(action = 'handoff_read', 'UInt8') AS best_effort
+FROM tatara_ledger.chat_facts
+FINAL;
+
+CREATE TABLE tatara_ledger.chat_facts
+(
+    `id` UUID COMMENT 'of the event, given where it happened',
+    `time` DateTime64(6, 'UTC') COMMENT 'when it happened',
+    `arrived` DateTime64(3, 'UTC') COMMENT 'when it was copied',
+    `action` LowCardinality(String),
+    `actor` String,
+    `request_id` String COMMENT 'the run, where the caller is a wrapper',
+    `project` LowCardinality(String),
+    `repo` LowCardinality(String),
+    `kind` LowCardinality(String) COMMENT 'of the handoff, or of the message',
+    `handoff_key` String COMMENT 'empty: an event of a room',
+    `revision` UInt64,
+    `age_ms` UInt64 COMMENT 'of the handoff when it was read',
+    `room_id` Nullable(UUID),
+    `participant_id` Nullable(UUID),
+    `message_id` UInt64,
+    `direct` Bool COMMENT 'a message for one participant',
+    `bytes` UInt64 COMMENT 'size of the body',
+    `earliest` UInt64 MATERIALIZED bitNot(toUInt64(toUnixTimestamp64Milli(arrived)))
+)
+ENGINE = ReplacingMergeTree(earliest)
+PARTITION BY toYYYYMM(time)
+ORDER BY (handoff_key, time, id)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
+
 CREATE TABLE tatara_ledger.disputes
 (
     `id` UUID,
@@ -134,6 +206,75 @@ ENGINE = ReplacingMergeTree(earliest)
 PARTITION BY toYYYYMM(time)
 ORDER BY (toStartOfFiveMinutes(time), id, content)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
+
+CREATE VIEW tatara_ledger.handoffs
+(
+    `handoff_key` String,
+    `project` String,
+    `repo` String,
+    `kind` String,
+    `state` String,
+    `updated_at` DateTime64(6, 'UTC'),
+    `revision` UInt64,
+    `bytes` UInt64,
+    `approximate_tokens` UInt64,
+    `written_by` String,
+    `request_id` String,
+    `reads` UInt64,
+    `reads_since_write` UInt64,
+    `last_read_at` Nullable(DateTime64(6, 'UTC'))
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    handoff_key,
+    last.1 AS project,
+    last.2 AS repo,
+    last.3 AS kind,
+    if(ended < (last.4), 'open', 'deleted') AS state,
+    last.5 AS updated_at,
+    last.4 AS revision,
+    last.6 AS bytes,
+    intDiv((last.6) + 3, 4) AS approximate_tokens,
+    last.7 AS written_by,
+    last.8 AS request_id,
+    all_reads AS reads,
+    last.9 AS reads_since_write,
+    latest_read AS last_read_at
+FROM
+(
+    SELECT
+        handoff_key,
+        argMaxIf((project, repo, kind, at_revision, written_at, bytes, actor, request_id, reads), at_revision, writes > 0) AS last,
+        maxIf(at_revision, deletions > 0) AS ended,
+        max(writes) AS ever_written,
+        sum(reads) AS all_reads,
+        max(read_at) AS latest_read
+    FROM
+    (
+        SELECT
+            handoff_key,
+            revision AS at_revision,
+            countIf(action IN ('handoff_written', 'handoff_restored')) AS writes,
+            countIf(action = 'handoff_deleted') AS deletions,
+            countIf(action = 'handoff_read') AS reads,
+            maxOrNullIf(time, action = 'handoff_read') AS read_at,
+            maxIf(time, (action IN ('handoff_written', 'handoff_restored'))) AS written_at,
+            anyIf(project, (action IN ('handoff_written', 'handoff_restored'))) AS project,
+            anyIf(repo, (action IN ('handoff_written', 'handoff_restored'))) AS repo,
+            anyIf(kind, (action IN ('handoff_written', 'handoff_restored'))) AS kind,
+            anyIf(bytes, (action IN ('handoff_written', 'handoff_restored'))) AS bytes,
+            anyIf(actor, (action IN ('handoff_written', 'handoff_restored'))) AS actor,
+            anyIf(request_id, (action IN ('handoff_written', 'handoff_restored'))) AS request_id
+        FROM tatara_ledger.chat_facts
+        FINAL
+        WHERE handoff_key != ''
+        GROUP BY
+            handoff_key,
+            revision
+    )
+    GROUP BY handoff_key
+)
+WHERE ever_written > 0;
 
 CREATE TABLE tatara_ledger.heard
 (
