@@ -142,7 +142,7 @@ func TestContinuations(t *testing.T) {
 	}
 	err := s.AppendFacts(t.Context(), 1, &usage.Facts{
 		Events:  []usage.Event{call},
-		Samples: []usage.Sample{{Run: "run-2", ID: usage.Hash("s"), Arrived: at(9 * min)}},
+		Samples: []usage.Sample{{Run: "run-2", ID: usage.Hash("s"), Arrived: at(9 * m)}},
 		Links: []usage.Link{
 			link("run-3", "", "", 0), link("run-4", "session-4", "", 0),
 			link("run-5", "", "linked", -time.Hour), link("run-6", "", "linked", time.Hour), link("run-7", "", "linked", 9*time.Hour),
@@ -188,7 +188,7 @@ func TestContinuations(t *testing.T) {
 		t.Error(diff)
 	}
 	// The range is that of the first reads.
-	got := handoffStats(t, s, statsAt(HandoffStatsQuery{From: at(5 * min), To: at(11 * min)})).Continuations
+	got := handoffStats(t, s, statsAt(HandoffStatsQuery{From: at(5 * m), To: at(11 * m)})).Continuations
 	if diff := cmp.Diff(Continuations{Count: 1, Estimated: 1, UnattributedReads: 1, SavedTokens: 49_900, Rows: []RowTokens{{"row-b", 49_900}}}, got); diff != "" {
 		t.Error(diff)
 	}
