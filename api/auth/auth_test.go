@@ -77,7 +77,7 @@ func TestRequire(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	cfg := tokensConfig(t, twoTokens())
-	cfg.RunPerMinute, cfg.SubjectPerMinute = 3, 8
+	cfg.RunPerMinute, cfg.SubjectPerMinute = 3, 10
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, cfg)
 		send := func(token, run string) answer {
@@ -106,13 +106,13 @@ func TestLimits(t *testing.T) {
 		}
 		accepted(3, otelToken, "a")
 		accepted(3, otelToken, "b")
-		accepted(2, otelToken, "") // of no run: what is left of the subject's 8
+		accepted(4, otelToken, "") // of no run: what is left of the subject's 10
 		accepted(0, otelToken, "c")
 		accepted(3, grafanaToken, "a") // another subject
 		limited := func(which string) float64 {
 			return testutil.ToFloat64(f.metrics.limited.WithLabelValues(which))
 		}
-		if run, subject := limited(limitRun), limited(limitSubject); run != 3*17 || subject != 18+20 {
+		if run, subject := limited(limitRun), limited(limitSubject); run != 3*17 || subject != 16+20 {
 			t.Errorf("%v refused by run and %v by subject", run, subject)
 		}
 		time.Sleep(2 * window)
@@ -140,6 +140,9 @@ func TestInventedRunsTakeNoMemory(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(f.metrics.limited.WithLabelValues(limitRun)); n != 0 {
 		t.Errorf("%v were refused by run", n)
+	}
+	if _, rate, _ := f.limits.run.Status("token:otel\n999"); passed == 100 && rate != 0 {
+		t.Error("a run of a subject at its limit is remembered")
 	}
 }
 
@@ -236,7 +239,7 @@ func TestProviderAnswers(t *testing.T) {
 func TestTrustOfTheProvider(t *testing.T) {
 	t.Parallel()
 	var server *httptest.Server
-	server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		// Over TLS, and its keys are not.
 		_, _ = io.WriteString(w, `{"issuer":"`+server.URL+`","jwks_uri":"http://127.0.0.1:1/keys"}`)
 	}))

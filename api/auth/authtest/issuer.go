@@ -117,7 +117,19 @@ func (i *Issuer) AddClient(id, secret string, claims map[string]any) {
 func (i *Issuer) Token(claims map[string]any) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.sign(jose.SigningKey{Algorithm: i.alg, Key: jose.JSONWebKey{Key: i.key, KeyID: i.kid}}, claims)
+	return i.sign(i.signing(i.kid), claims)
+}
+
+// TokenAs is Token under another key's id. The current key is published as
+// "encryption" too, for that use alone.
+func (i *Issuer) TokenAs(kid string, claims map[string]any) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.sign(i.signing(kid), claims)
+}
+
+func (i *Issuer) signing(kid string) jose.SigningKey {
+	return jose.SigningKey{Algorithm: i.alg, Key: jose.JSONWebKey{Key: i.key, KeyID: kid}}
 }
 
 // TokenBy signs a token with another key, such as a jose.JSONWebKey of an
