@@ -46,6 +46,10 @@ func (l *ledger) Spend(_ context.Context, q clickhouse.SpendQuery) ([]clickhouse
 
 func (l *ledger) Sources(context.Context) ([]clickhouse.Source, error) { return l.sources, l.err }
 
+func (l *ledger) HandoffStats(context.Context, clickhouse.HandoffStatsQuery) (*clickhouse.HandoffStats, error) {
+	return &clickhouse.HandoffStats{}, l.err
+}
+
 type discard struct{}
 
 func (discard) Record(context.Context, *usage.Facts) error { return nil }
