@@ -42,8 +42,8 @@ type Config struct {
 	// RetryFor is how long after its start a call may be tried again; zero: a
 	// minute. A Retry-After beyond it ends the call at once.
 	RetryFor time.Duration
-	// MaxAnswerBytes bounds an answer's body; zero: 64 MiB, more than a page of a
-	// hundred handoffs takes.
+	// MaxAnswerBytes bounds an answer's body; zero: 128 MiB, more than the
+	// longest handoff takes that a service can be told to keep.
 	MaxAnswerBytes int64
 }
 
@@ -78,7 +78,7 @@ func NewWithConfig(cfg Config) (*Client, error) {
 	cfg.Timeout = orDefault(cfg.Timeout, time.Minute)
 	cfg.Attempts = orDefault(cfg.Attempts, 5)
 	cfg.RetryFor = orDefault(cfg.RetryFor, time.Minute)
-	cfg.MaxAnswerBytes = orDefault(cfg.MaxAnswerBytes, 64<<20)
+	cfg.MaxAnswerBytes = orDefault(cfg.MaxAnswerBytes, 128<<20)
 	c := &Client{cfg: cfg, http: cfg.HTTP, chat: base, ledger: withoutChat(base)}
 	if c.http == nil {
 		c.http = &http.Client{Transport: newTransport()}

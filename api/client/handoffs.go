@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -139,6 +140,10 @@ func (c *Client) Handoffs(ctx context.Context, q HandoffQuery) (*wire.Handoffs, 
 	return &out, nil
 }
 
+// pageSize is how much the walks over all pages ask for at once, if they are
+// not told.
+const pageSize = 100
+
 // catchUps bounds how often [Client.AllHandoffs] looks again.
 const catchUps = 10
 
@@ -150,6 +155,7 @@ const catchUps = 10
 // exists from beginning to end is not missed. It keeps the ids of what it
 // yielded. With q.After it does not look again.
 func (c *Client) AllHandoffs(ctx context.Context, q HandoffQuery) iter.Seq2[wire.Handoff, error] {
+	q.Limit = orDefault(q.Limit, pageSize)
 	return func(yield func(wire.Handoff, error) bool) {
 		w := walk{seen: map[string]struct{}{}, yield: yield}
 		whole := q.After == ""
@@ -180,6 +186,10 @@ const overlap = time.Minute
 func (c *Client) walk(ctx context.Context, q HandoffQuery, w *walk) (found int, more bool) {
 	for {
 		page, err := c.Handoffs(ctx, q)
+		if errors.Is(err, errAnswerTooLong) && q.Limit > 1 {
+			q.Limit /= 2
+			continue
+		}
 		if err != nil {
 			w.yield(wire.Handoff{}, err)
 			return found, false

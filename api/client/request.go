@@ -195,9 +195,11 @@ func (c *Client) cutOff(ctx context.Context, r *request, err error, reached bool
 	return attempt{err: &unreachable{err}, again: !hopeless(err), reached: reached}
 }
 
+var errAnswerTooLong = errors.New("it is over the limit")
+
 func (c *Client) read(resp *http.Response, body []byte, into any) error {
 	if int64(len(body)) > c.cfg.MaxAnswerBytes {
-		return fmt.Errorf("reading the ledger's answer: it is over %d bytes; ask for less at once", c.cfg.MaxAnswerBytes)
+		return fmt.Errorf("reading the ledger's answer: %w of %d bytes; ask for less at once", errAnswerTooLong, c.cfg.MaxAnswerBytes)
 	}
 	if into == nil {
 		return nil

@@ -230,7 +230,7 @@ func TestForeignAnswers(t *testing.T) {
 		"not modified":     {304, "", "", "the ledger answered 304: Not Modified"},
 		"success, no JSON": {200, "text/html", "<html>", "is this the URL of a ledger?"},
 		"success, empty":   {200, "", "", "is this the URL of a ledger?"},
-		"too much":         {200, "application/json", `{"body":"` + strings.Repeat("x", 1000) + `"}`, "it is over 1000 bytes"},
+		"too much":         {200, "application/json", `{"body":"` + strings.Repeat("x", 1000) + `"}`, "it is over the limit of 1000 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

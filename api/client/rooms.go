@@ -43,6 +43,7 @@ func (c *Client) Rooms(ctx context.Context, q RoomQuery) (*wire.Rooms, error) {
 // AllRooms are the rooms of all pages, from q.After on. The first error ends
 // them.
 func (c *Client) AllRooms(ctx context.Context, q RoomQuery) iter.Seq2[wire.Room, error] {
+	q.Limit = orDefault(q.Limit, pageSize)
 	return func(yield func(wire.Room, error) bool) {
 		for {
 			page, err := c.Rooms(ctx, q)
@@ -191,7 +192,7 @@ func (c *Client) Log(ctx context.Context, room string, after int64, limit int) (
 func (c *Client) AllLog(ctx context.Context, room string, after int64) iter.Seq2[wire.Message, error] {
 	return func(yield func(wire.Message, error) bool) {
 		for {
-			page, err := c.Log(ctx, room, after, 0)
+			page, err := c.Log(ctx, room, after, pageSize)
 			if err != nil {
 				yield(wire.Message{}, err)
 				return

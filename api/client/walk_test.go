@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,43 @@ func TestAllHandoffs(t *testing.T) {
 	cancel()
 	for _, err := range c.AllHandoffs(ctx, client.HandoffQuery{}) {
 		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestAllHandoffsLong: a page that is too long is asked for in parts.
+func TestAllHandoffsLong(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		at, _ := strconv.Atoi(q.Get("after"))
+		limit, err := strconv.Atoi(q.Get("limit"))
+		if err != nil {
+			t.Error(err)
+		}
+		var page wire.Handoffs
+		for i := at; i < min(at+limit, 10); i++ {
+			page.Handoffs = append(page.Handoffs, wire.Handoff{ID: fmt.Sprint(i), Body: strings.Repeat("x", 1000)})
+		}
+		if at+limit < 10 {
+			next := strconv.Itoa(at + limit)
+			page.Next = &next
+		}
+		_ = json.NewEncoder(w).Encode(page)
+	})
+	ids := 0
+	for _, err := range s.client(t, client.Config{MaxAnswerBytes: 4000}).AllHandoffs(t.Context(), client.HandoffQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids++
+	}
+	if ids != 10 {
+		t.Errorf("%d handoffs", ids)
+	}
+	for _, err := range s.client(t, client.Config{MaxAnswerBytes: 400}).AllHandoffs(t.Context(), client.HandoffQuery{}) {
+		if err == nil || !strings.Contains(err.Error(), "over the limit") {
 			t.Error(err)
 		}
 	}

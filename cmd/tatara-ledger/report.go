@@ -24,7 +24,7 @@ import (
 )
 
 type reportFlags struct {
-	url    string
+	client clientFlags
 	by     []string
 	since  string
 	from   string
@@ -57,7 +57,7 @@ lifetime of a cache write), "?" those that are partly what the source reported.`
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.url, "url", "http://127.0.0.1:8080", "`URL` of the service")
+	f.client.add(fl)
 	fl.StringSliceVar(&f.by, "by", []string{"kind"}, "dimensions: "+strings.Join(clickhouse.Dimensions(), ", "))
 	fl.StringVar(&f.since, "since", "7d", "how far back, such as 90m, 24h or 7d")
 	fl.StringVar(&f.from, "from", "", "start, inclusive, instead of --since: RFC 3339 `time` or date")
@@ -108,7 +108,7 @@ func (f *reportFlags) params(now time.Time) (url.Values, error) {
 		p.Set("from", f.from)
 		return p, nil
 	}
-	since, err := parseSince(f.since)
+	since, err := parseAge("--since", f.since)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +116,8 @@ func (f *reportFlags) params(now time.Time) (url.Values, error) {
 	return p, nil
 }
 
-// parseSince reads a Go duration, or a number of days such as 7d.
-func parseSince(s string) (time.Duration, error) {
+// parseAge reads a Go duration, or a number of days such as 7d.
+func parseAge(flag, s string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 36500 {
 			return time.Duration(n) * 24 * time.Hour, nil
@@ -125,12 +125,17 @@ func parseSince(s string) (time.Duration, error) {
 	} else if d, err := time.ParseDuration(s); err == nil && d > 0 {
 		return d, nil
 	}
-	return 0, fmt.Errorf("--since %q: use a duration such as 90m, 24h or 7d", s)
+	return 0, fmt.Errorf("%s %q: use a duration such as 90m, 24h or 7d", flag, s)
 }
 
 func (f *reportFlags) query(ctx context.Context, params url.Values, stderr io.Writer) (_ *wire.Spend, err error) {
 	if len(f.store.clickHouse) == 0 && f.engine.DataDir == "" {
-		return client.New(f.url).Spend(ctx, params)
+		var spend *wire.Spend
+		err := f.client.call(ctx, func(c *client.Client) (err error) {
+			spend, err = c.Spend(ctx, params)
+			return err
+		})
+		return spend, err
 	}
 	q, err := api.ParseSpendQuery(params, time.Now())
 	if err != nil {

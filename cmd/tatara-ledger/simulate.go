@@ -95,7 +95,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		return err
 	}
 	s.cfg.Prices = book
-	bar := bar{w: cmd.ErrOrStderr()}
+	bar := bar{what: "pushing", w: cmd.ErrOrStderr()}
 	s.cfg.After = func(r simulate.Request, _ simulate.Outcome) {
 		if r.Attempt == 1 {
 			bar.step()
@@ -237,16 +237,18 @@ The exit code is 0 if every request was acknowledged, else 1.`,
 
 // bar shows progress on a terminal, and nothing anywhere else.
 type bar struct {
+	what  string // goes on
 	w     io.Writer
 	shown *progressbar.ProgressBar
 }
 
+// start begins; a total of -1 is unknown.
 func (b *bar) start(total int) {
 	f, ok := b.w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return
 	}
-	b.shown = progressbar.NewOptions(total, progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription("pushing"),
+	b.shown = progressbar.NewOptions(total, progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(b.what),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish())
 }
