@@ -14,7 +14,7 @@ export GO BINARY
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: build
 build: ## Build bin/tatara-ledger
@@ -48,6 +48,10 @@ demo: build ## Start everything in a throw-away folder, feed it, show the report
 .PHONY: bench
 bench: build ## Measure how much the pipeline takes and how fast it answers
 	$(GO) run ./bench $(ARGS)
+
+.PHONY: bench-api
+bench-api: build ## Measure requests next to pgbench with the same statements (ARGS: flags of bench/requests, such as -large)
+	@. scripts/packages.sh && need pgbench postgresql && $(GO) run ./bench/requests $(ARGS)
 
 .PHONY: soak
 soak: build ## Run the hour-long tests too

@@ -4,68 +4,23 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/szymonrychu/tatara-ledger/api/client"
-	"github.com/szymonrychu/tatara-ledger/store/engine"
+	"github.com/szymonrychu/tatara-ledger/bench/service"
 )
-
-// service is the built program, serving on the bench's engines.
-type service struct {
-	cmd *exec.Cmd
-	api string
-}
-
-func startService(ctx context.Context, o options, dir string, e *engine.Engines) (*service, error) {
-	secrets := filepath.Join(dir, "engines", "secrets")
-	ch, pg := e.ClickHouse(), e.Postgres()
-	cmd := exec.CommandContext(ctx, o.binary, "serve", "--data-dir", filepath.Join(dir, "service"),
-		"--listen", "127.0.0.1:0", "--push-listen", "127.0.0.1:0",
-		"--clickhouse", ch.Addr, "--clickhouse-user", ch.User, "--clickhouse-password-file", filepath.Join(secrets, "clickhouse"),
-		"--postgres", "postgres://"+pg.User+"@"+pg.Addr+"/"+pg.Database, "--postgres-password-file", filepath.Join(secrets, "postgres"))
-	logs, err := cmd.StderrPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	lines := bufio.NewScanner(logs)
-	for lines.Scan() {
-		var l struct{ Msg, API string }
-		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Msg == "serving" {
-			go func() { _, _ = io.Copy(os.Stderr, logs) }()
-			return &service{cmd, "http://" + l.API}, nil
-		}
-		fmt.Fprintln(os.Stderr, lines.Text())
-	}
-	return nil, errors.Join(errors.New("it ended before it served"), cmd.Wait())
-}
-
-func (s *service) stop() error {
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	return s.cmd.Wait()
-}
 
 // ingest posts calls from another process and waits until a query shows them
 // all. It returns the rate until then, and until the last acknowledgement.
-func (s *service) ingest(ctx context.Context, calls int) (visible, acknowledged float64, err error) {
-	load, err := loadCommand(ctx, s.api, calls)
+func ingest(ctx context.Context, s *service.Service, calls int) (visible, acknowledged float64, err error) {
+	base := "http://" + s.Addr
+	load, err := loadCommand(ctx, base, calls)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -87,13 +42,13 @@ func (s *service) ingest(ctx context.Context, calls int) (visible, acknowledged 
 	acknowledged = float64(calls) / time.Since(start).Seconds()
 	// Asking the ledger itself again and again would be measured too: it is
 	// asked once, when the journal has nothing left to write.
-	for pending := true; pending; {
+	for pending := 1.0; pending > 0; {
 		time.Sleep(20 * time.Millisecond)
-		if pending, err = s.pending(ctx); err != nil {
+		if pending, err = s.Metric(ctx, "tatara_ledger_journal_pending_records"); err != nil {
 			return 0, 0, err
 		}
 	}
-	spend, err := client.New(s.api).Spend(ctx, url.Values{"feed": {"call"}})
+	spend, err := client.New(base).Spend(ctx, url.Values{"feed": {"call"}})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -101,26 +56,6 @@ func (s *service) ingest(ctx context.Context, calls int) (visible, acknowledged 
 		return 0, 0, fmt.Errorf("the ledger does not show %d calls: %+v", calls, spend.Total)
 	}
 	return float64(calls) / time.Since(start).Seconds(), acknowledged, nil
-}
-
-// pending reports whether the journal holds records that are not written yet.
-func (s *service) pending(ctx context.Context) (bool, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.api+"/metrics", nil)
-	if err != nil {
-		return false, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false, err
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		if v, ok := strings.CutPrefix(lines.Text(), "tatara_ledger_journal_pending_records "); ok {
-			return v != "0", nil
-		}
-	}
-	return false, errors.Join(errors.New("no metric of pending records"), lines.Err())
 }
 
 const (

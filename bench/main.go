@@ -8,12 +8,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 
-	"github.com/szymonrychu/tatara-ledger/store/engine"
+	"github.com/szymonrychu/tatara-ledger/bench/service"
 )
 
 func main() {
@@ -41,46 +39,32 @@ func run(ctx context.Context, args []string) (err error) {
 	if o.load != "" {
 		return post(ctx, o.load, o.calls)
 	}
-	dir, err := os.MkdirTemp("", "tatara-ledger-bench")
+	setting, closeAll, err := service.Setup(ctx, o.binary)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	// Engines of root run as another user, who must reach the folder.
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return err
-	}
-	return measure(ctx, o, dir)
+	defer func() { err = errors.Join(err, closeAll()) }()
+	return measure(ctx, o, setting)
 }
 
-func measure(ctx context.Context, o options, dir string) (err error) {
-	cfg := engine.DefaultConfig()
-	cfg.DataDir, cfg.ClickHouse.Port, cfg.Executable = filepath.Join(dir, "engines"), 0, o.binary
-	if cfg.Executable, err = filepath.Abs(o.binary); err != nil {
-		return err
-	}
-	engines, err := engine.Start(ctx, cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, engines.Close()) }()
-	raw, err := rawInserts(ctx, engines.ClickHouse(), o.calls)
+func measure(ctx context.Context, o options, setting *service.Setting) (err error) {
+	raw, err := rawInserts(ctx, setting.Engines.ClickHouse(), o.calls)
 	if err != nil {
 		return fmt.Errorf("measuring raw inserts: %w", err)
 	}
 	fmt.Printf("raw_insert_rows_per_s %.0f rows/s\n", raw)
-	s, err := startService(ctx, o, dir, engines)
+	s, err := setting.Start(ctx)
 	if err != nil {
 		return fmt.Errorf("starting the service: %w", err)
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	ingest, acknowledged, err := s.ingest(ctx, o.calls)
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	visible, acknowledged, err := ingest(ctx, s, o.calls)
 	if err != nil {
 		return fmt.Errorf("measuring ingest: %w", err)
 	}
-	fmt.Printf("ingest_calls_per_s %.0f calls/s\n", ingest)
+	fmt.Printf("ingest_calls_per_s %.0f calls/s\n", visible)
 	fmt.Printf("acknowledged_calls_per_s %.0f calls/s\n", acknowledged)
-	fmt.Printf("ingest_to_raw %.3f ratio\n", ingest/raw)
+	fmt.Printf("ingest_to_raw %.3f ratio\n", visible/raw)
 	return nil
 }
 
