@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Config says where Postgres is and how patient the store is.
@@ -19,6 +21,8 @@ type Config struct {
 	// RetryFor bounds how long a request is retried while Postgres is away.
 	// Default 20 s: the clients wait for 60 s.
 	RetryFor time.Duration
+	// Tracer sees every statement. Default nil: nothing does.
+	Tracer pgx.QueryTracer
 }
 
 // DefaultConfig is the configuration but for the URL.

@@ -47,6 +47,7 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger, reg prometheus.Regi
 	}
 	pc.MaxConns = int32(cfg.MaxConns)
 	pc.AfterConnect = inUTC
+	pc.ConnConfig.Tracer = cfg.Tracer
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, fmt.Errorf("opening Postgres: %w", err)
