@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -73,9 +74,15 @@ func (w *write) put(ctx context.Context, q querier, again bool) (store.Handoff, 
 	switch {
 	case err == nil:
 		return h, nil
+	case errors.Is(err, pgx.ErrNoRows) && again:
+		// It may have waited for an earlier attempt that was under way still.
+		if h, err := w.done(ctx, q); !errors.Is(err, pgx.ErrNoRows) {
+			return h, err
+		}
+		return h, w.refusal(ctx, q)
 	case errors.Is(err, pgx.ErrNoRows):
 		return h, w.refusal(ctx, q)
-	case violated(err) == "chat_handoff_revisions_write_id_key", violated(err) == "chat_handoff_revisions_pkey":
+	case violated(err) != "":
 		// An earlier attempt has just been committed, or the key was deleted
 		// between the statement's start and its lock.
 		return h, errors.Join(errRaced, err)
@@ -107,7 +114,11 @@ const (
 			AND h.handoff_key = $2 AND ($13 OR h.revision = ANY ($12)) AND $1::uuid IS NOT NULL`
 )
 
-// afterWrite keeps the revision, drops what is too old, and tells of it.
+// afterWrite keeps the revision, drops what is too old, and tells of it. What
+// was just written is never dropped: a repeat looks for its own write there, and
+// an upsert that waited while the key was rewritten and deleted, and so goes by an
+// old revision, must collide. Only the oldest are looked at, however many there
+// are for the moment.
 const afterWrite = `
 		RETURNING h.*
 	), kept AS (
@@ -116,7 +127,10 @@ const afterWrite = `
 		SELECT handoff_key, revision, $8, id, project, repo, kind, body, created_by, created_at, updated_by, updated_at, $9, $10
 		FROM written
 	), dropped AS (
-		DELETE FROM chat_handoff_revisions WHERE handoff_key = $2 AND revision <= (SELECT revision FROM written) - 20
+		DELETE FROM chat_handoff_revisions WHERE handoff_key = $2 AND written_at < now() - interval '1 minute'
+			AND revision = ANY (ARRAY(
+				SELECT revision FROM chat_handoff_revisions
+				WHERE handoff_key = $2 AND revision <= (SELECT revision FROM written) - 20 ORDER BY revision LIMIT 20))
 	), told AS (
 		INSERT INTO chat_outbox (event_id, at, action, actor, request_id, project, repo, kind, handoff_key, revision, bytes)
 		SELECT $8, updated_at, $11, updated_by, $9, project, repo, kind, handoff_key, revision, octet_length(body) FROM written
@@ -183,8 +197,9 @@ func (s *Store) DeleteHandoff(ctx context.Context, a store.Actor, key string, p 
 	if err != nil {
 		return false, err
 	}
+	demanding := p.Exists || len(p.Revisions) > 0
 	return retry(ctx, s, func(ctx context.Context, again bool) (bool, error) {
-		var deleted, present bool
+		var deleted bool
 		err := s.pool.QueryRow(ctx, `
 			WITH gone AS (
 				DELETE FROM chat_handoffs WHERE handoff_key = $1 AND (cardinality($2::bigint[]) = 0 OR revision = ANY ($2)) RETURNING *
@@ -192,26 +207,30 @@ func (s *Store) DeleteHandoff(ctx context.Context, a store.Actor, key string, p 
 				INSERT INTO chat_outbox (event_id, at, action, actor, request_id, project, repo, kind, handoff_key, revision)
 				SELECT $3, clock_timestamp(), $4, $5, $6, project, repo, kind, handoff_key, revision FROM gone
 			)
-			SELECT EXISTS (SELECT FROM gone), EXISTS (SELECT FROM chat_handoffs WHERE handoff_key = $1)`,
-			key, append([]int64{}, p.Revisions...), id, string(store.HandoffDeleted), a.Name, a.RequestID).Scan(&deleted, &present)
-		switch {
-		case err != nil:
+			SELECT EXISTS (SELECT FROM gone)`,
+			key, append([]int64{}, p.Revisions...), id, string(store.HandoffDeleted), a.Name, a.RequestID).Scan(&deleted)
+		if err != nil {
 			return false, fmt.Errorf("deleting a handoff: %w", err)
-		case deleted:
-			return true, nil
-		case present, !again && (p.Exists || len(p.Revisions) > 0):
-			// What an earlier attempt deleted is absent too, and as demanded.
-			return false, precondition(p)
 		}
-		return again, nil
+		if deleted {
+			return true, nil
+		}
+		// Asked anew, since the statement above may have waited for the end of
+		// an earlier attempt, and does not see what came of it.
+		var revision int64
+		err = s.pool.QueryRow(ctx, `SELECT revision FROM chat_handoffs WHERE handoff_key = $1`, key).Scan(&revision)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows) && again:
+			return true, nil // an earlier attempt's
+		case errors.Is(err, pgx.ErrNoRows) && demanding:
+			return false, store.ErrPrecondition
+		case errors.Is(err, pgx.ErrNoRows):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("looking why a handoff was not deleted: %w", err)
+		case len(p.Revisions) > 0 && !slices.Contains(p.Revisions, revision):
+			return false, store.ErrPrecondition
+		}
+		return false, errRaced // it was written since the delete began
 	})
-}
-
-// precondition is why a delete left a row alone that is there, or was not
-// there though it had to be.
-func precondition(p store.Precondition) error {
-	if p.Exists || len(p.Revisions) > 0 {
-		return store.ErrPrecondition
-	}
-	return errRaced // it was written since the delete began
 }

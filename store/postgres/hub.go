@@ -101,6 +101,8 @@ func (h *hub) announce(ctx context.Context) error {
 		}
 		rooms := h.takeNews()
 		_, err := backoff.Retry(ctx, func() (struct{}, error) {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // one connection may be dead unnoticed
+			defer cancel()
 			_, err := h.pool.Exec(ctx, "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload", channel, rooms)
 			return struct{}{}, err
 		}, backoff.WithBackOff(policy), backoff.WithMaxElapsedTime(20*time.Second)) // a wait is not longer either

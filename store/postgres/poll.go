@@ -97,7 +97,7 @@ func (s *Store) advance(ctx context.Context, participant uuid.UUID, from, to int
 	}
 	return retry(ctx, s, func(ctx context.Context, again bool) (bool, error) {
 		tag, err := s.pool.Exec(ctx, `
-			UPDATE chat_participants SET last_seen_id = $3, poll_id = $4
+			UPDATE chat_participants SET last_seen_id = $3, poll_ids = $4::uuid || poll_ids[1:15]
 			WHERE id = $1 AND last_seen_id = $2 AND left_at IS NULL`, participant, from, to, poll)
 		if err != nil {
 			return false, fmt.Errorf("moving a cursor: %w", err)
@@ -105,9 +105,9 @@ func (s *Store) advance(ctx context.Context, participant uuid.UUID, from, to int
 		if tag.RowsAffected() == 1 || !again {
 			return tag.RowsAffected() == 1, nil
 		}
-		// It may be an earlier attempt that moved it.
+		// It may be an earlier attempt that moved it, and others further since.
 		var ours bool
-		err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM chat_participants WHERE id = $1 AND poll_id = $2)`, participant, poll).Scan(&ours)
+		err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM chat_participants WHERE id = $1 AND $2 = ANY (poll_ids))`, participant, poll).Scan(&ours)
 		if err != nil {
 			return false, fmt.Errorf("looking at a cursor: %w", err)
 		}

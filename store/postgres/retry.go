@@ -77,7 +77,8 @@ func transient(err error) bool {
 	var network net.Error
 	var connect *pgconn.ConnectError
 	return pgconn.SafeToRetry(err) || errors.As(err, &connect) || errors.As(err, &network) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, pgconn.ErrConnClosed) // lost while BEGIN or COMMIT was under way
 }
 
 // refused reports whether Postgres does not let us in: no fault of the request.

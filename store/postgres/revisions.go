@@ -16,7 +16,7 @@ func (s *Store) Revisions(ctx context.Context, key string) ([]store.Revision, er
 	return retry(ctx, s, func(ctx context.Context, _ bool) ([]store.Revision, error) {
 		rows, err := s.pool.Query(ctx, `
 			SELECT revision, project, repo, kind, body, written_by, written_at, request_id, restored
-			FROM chat_handoff_revisions WHERE handoff_key = $1 ORDER BY revision DESC`, key)
+			FROM chat_handoff_revisions WHERE handoff_key = $1 ORDER BY revision DESC LIMIT $2`, key, store.KeptRevisions)
 		if err != nil {
 			return nil, fmt.Errorf("reading revisions: %w", err)
 		}
@@ -51,8 +51,9 @@ func (s *Store) RestoreHandoff(ctx context.Context, a store.Actor, once *store.O
 			}
 		}
 		err := q.QueryRow(ctx, `
-			SELECT project, repo, kind, body FROM chat_handoff_revisions WHERE handoff_key = $1 AND revision = $2`,
-			key, revision).Scan(&full.Project, &full.Repo, &full.Kind, &full.Body)
+			SELECT project, repo, kind, body FROM chat_handoff_revisions WHERE handoff_key = $1 AND revision = $2
+				AND revision > (SELECT max(revision) FROM chat_handoff_revisions WHERE handoff_key = $1) - $3`,
+			key, revision, store.KeptRevisions).Scan(&full.Project, &full.Repo, &full.Kind, &full.Body)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return store.Handoff{}, &store.MissingError{What: "revision"}
 		}

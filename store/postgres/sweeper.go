@@ -63,6 +63,9 @@ func (c *SweepConfig) Validate() error {
 			errs = append(errs, fmt.Errorf("--%s must not be negative", name))
 		}
 	}
+	if c.KeepMessages > 0 && c.KeepMessages < c.RoomIdle {
+		errs = append(errs, errors.New("--keep-messages must not be shorter than --room-idle: a room whose last message is deleted seems idle"))
+	}
 	if c.KeepKeys < time.Minute {
 		errs = append(errs, errors.New("--keep-idempotency-keys must be a minute or more: clients repeat within that time"))
 	}

@@ -60,7 +60,7 @@ CREATE TABLE chat_participants (
     joined_at    timestamptz NOT NULL,
     left_at      timestamptz,
     last_seen_id bigint NOT NULL,
-    poll_id      uuid -- of the poll that moved the cursor last: a repeat of it finds its own work
+    poll_ids     uuid[] NOT NULL DEFAULT '{}' -- of the polls that moved the cursor last: a repeat of one finds its own work
 ) WITH (fillfactor = 70); -- the cursor moves often and is in no index
 
 CREATE INDEX chat_participants_room ON chat_participants (room_id, joined_at, id);
