@@ -4,113 +4,102 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"slices"
-	"strings"
-	"time"
+	"io"
+	"log/slog"
 
-	driver "github.com/ClickHouse/clickhouse-go/v2"
-	"github.com/cenkalti/backoff/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
+	"github.com/szymonrychu/tatara-ledger/store/engine"
+	"github.com/szymonrychu/tatara-ledger/store/postgres"
 )
 
-// migrationLock is an advisory lock of Postgres: ClickHouse has none, and one
-// replica must migrate at a time. The number is arbitrary and never changes.
-const migrationLock = 0x7a7a_1ed6
+type migrateFlags struct {
+	clickHouse clickHouseFlags
+	postgres   postgresFlags
+	engine     engine.Config
+}
 
-// migrateUntilDone migrates, however long a store is away or refuses: ending
-// would refuse facts, too, that the journal can keep. Only what is clearly
-// misconfigured, such as a wrong password, is an error.
-func (s *service) migrateUntilDone(ctx context.Context) error {
-	policy := backoff.NewExponentialBackOff()
-	policy.MaxInterval = 5 * time.Second
-	warned := map[string]bool{}
-	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := s.migrate(ctx)
-		switch {
-		case err == nil:
-		case misconfigured(err):
-			err = backoff.Permanent(err)
-		case !warned[symptom(err)]:
-			warned[symptom(err)] = true
-			s.log.Warn("the schema cannot be migrated yet; facts are taken and stay in the journal", "error", err)
+func newMigrateCommand() *cobra.Command {
+	f := migrateFlags{engine: engine.DefaultConfig()}
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the schemas of ClickHouse and Postgres to this version",
+		Long: `Bring the schemas of ClickHouse and Postgres to this version, and exit. serve
+does the same when it starts; run it before where serve may not change schemas,
+or to see what a new version does. Steps only go forward, the previous version
+works on the new schema, and several may run at once.`,
+		Example: `  tatara-ledger migrate --clickhouse ch:8123 --postgres postgres://ledger@pg/ledger
+  tatara-ledger migrate --data-dir ./data`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.clickHouse.add(cmd.Flags())
+	f.postgres.add(cmd.Flags())
+	f.engine.ClickHouse.Port = 0 // only this command connects to an engine of its own
+	f.engine.Flags(cmd.Flags())
+	return cmd
+}
+
+func (f *migrateFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	f.engine.ClickHouse.Disabled = len(f.clickHouse.clickHouse) > 0
+	f.engine.Postgres.Disabled = f.postgres.postgres != ""
+	if err := errors.Join(f.engine.Validate(), f.postgres.validate()); err != nil {
+		return &exitError{2, err}
+	}
+	log := newLogger(stderr, slog.LevelWarn)
+	engines, err := engine.Start(ctx, f.engine, log)
+	if errors.Is(err, engine.ErrInUse) {
+		return fmt.Errorf("the service that runs on the folder has migrated at its start: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engines.Close()) }()
+	chatConfig, err := f.postgres.chat(engines)
+	if err != nil {
+		return err
+	}
+	chat, err := postgres.Open(ctx, chatConfig, log, prometheus.NewRegistry())
+	if err != nil {
+		return err
+	}
+	defer chat.Close()
+	ledgerConfig, err := f.clickHouse.ledger(engines)
+	if err != nil {
+		return err
+	}
+	ledger, err := clickhouse.Open(ledgerConfig)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ledger.Close()) }()
+	return migrateBoth(ctx, stdout, chat, ledger)
+}
+
+func migrateBoth(ctx context.Context, stdout io.Writer, chat *postgres.Store, ledger *clickhouse.Store) error {
+	s := service{chat: chat, ledger: ledger}
+	for _, one := range []struct {
+		store   string
+		migrate func(context.Context) (int, error)
+	}{{"Postgres", chat.Migrate}, {"ClickHouse", s.migrateLedger}} {
+		steps, err := one.migrate(ctx)
+		if err != nil {
+			return err
 		}
-		return struct{}{}, err
-	}, backoff.WithBackOff(policy), backoff.WithMaxElapsedTime(0))
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // a stop is no failure
-	}
-	s.migrated.Store(err == nil)
-	return err
-}
-
-// misconfigured reports whether err is a store's refusal that stays until
-// somebody changes an address, an account or a grant.
-func misconfigured(err error) bool {
-	if code, ok := clickHouseCode(err); ok {
-		return slices.Contains([]int32{
-			192, 193, 194, 516, // unknown user, wrong password, password required, authentication failed
-			291, 497, // access to the database denied, not allowed
-		}, code)
-	}
-	if e := (&pgconn.PgError{}); errors.As(err, &e) {
-		const authorization, noDatabase = "28", "3D000"
-		return strings.HasPrefix(e.Code, authorization) || e.Code == noDatabase
-	}
-	return false
-}
-
-// symptom tells errors apart for the log. The texts of some hold a port or an
-// id that is new at every attempt.
-func symptom(err error) string {
-	if code, ok := clickHouseCode(err); ok {
-		return fmt.Sprint("ClickHouse ", code)
-	}
-	if e := (&pgconn.PgError{}); errors.As(err, &e) {
-		return "Postgres " + e.Code
-	}
-	if e := (&net.OpError{}); errors.As(err, &e) {
-		return e.Op + " " + e.Err.Error()
-	}
-	return err.Error()
-}
-
-// clickHouseCode is the number of the exception that ClickHouse answered with.
-func clickHouseCode(err error) (code int32, ok bool) {
-	if e := (&driver.Exception{}); errors.As(err, &e) {
-		return e.Code, true
-	}
-	return 0, false
-}
-
-// schema reports whether the ledger has its schema: until then queries cannot
-// be answered.
-func (s *service) schema(context.Context) error {
-	if !s.migrated.Load() {
-		return errors.New("the schema is not migrated yet")
+		text := fmt.Sprintf("%d steps", steps)
+		switch steps {
+		case 0:
+			text = "up to date"
+		case 1:
+			text = "1 step"
+		}
+		if _, err := fmt.Fprintf(stdout, "%s: %s\n", one.store, text); err != nil {
+			return err
+		}
 	}
 	return nil
-}
-
-func (s *service) migrate(ctx context.Context) error {
-	conn, err := s.pg.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("reaching Postgres: %w", err)
-	}
-	defer conn.Release()
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrationLock); err != nil {
-		return fmt.Errorf("locking the migrations: %w", err)
-	}
-	steps, err := s.ledger.Migrate(ctx)
-	// Bounded, since a Postgres that hangs must not hold a stop; it unlocks by
-	// itself when the connection ends.
-	unlock, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
-	defer cancel()
-	if _, e := conn.Exec(unlock, "SELECT pg_advisory_unlock($1)", migrationLock); e != nil {
-		err = errors.Join(err, fmt.Errorf("unlocking the migrations: %w", e))
-	}
-	if err == nil && steps > 0 {
-		s.log.Info("migrated the ClickHouse schema", "steps", steps)
-	}
-	return err
 }

@@ -39,9 +39,13 @@ func (s *service) run(ctx context.Context) error {
 	}
 	below.Go(failed(s.engines.Run, engines))
 	layers.Go(failed(s.keepLedger, pipeline))
+	layers.Go(failed(s.keepChat, pipeline))
+	layers.Go(failed(s.drainOutbox, pipeline))
 	if s.forwarder != nil {
 		layers.Go(failed(s.forwarder.Run, pipeline))
 	}
+	// Long polls end before their listener waits for them.
+	context.AfterFunc(ctx, func() { close(s.stopping) })
 	serving.Go(func() error { return serveHTTP(ctx, s.main, listeners[0]) })
 	serving.Go(func() error { return serveHTTP(ctx, s.push, listeners[1]) })
 	s.log.Info("serving", "api", listeners[0].Addr().String(), "push", listeners[1].Addr().String(), "clickhouse", s.engines.ClickHouse().Addr)
@@ -50,7 +54,7 @@ func (s *service) run(ctx context.Context) error {
 	s.drain()
 	stopPipeline()
 	err = errors.Join(err, s.await(&layers, layerPatience))
-	s.pg.Close()
+	s.chat.Close()
 	stopEngines()
 	return errors.Join(err, below.Wait())
 }
@@ -111,13 +115,38 @@ func serveHTTP(ctx context.Context, srv *http.Server, l net.Listener) error {
 // keepLedger makes the ledger ready and then writes and closes. Requests are
 // taken meanwhile: the journal keeps what they bring.
 func (s *service) keepLedger(ctx context.Context) error {
-	if err := s.migrateUntilDone(ctx); err != nil || ctx.Err() != nil {
+	if err := s.migrateUntilDone(ctx, "ClickHouse", s.migrateLedger, s.ledgerReady); err != nil || ctx.Err() != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.writer.Run(ctx) })
 	g.Go(func() error { return s.closer.Run(ctx) })
 	return g.Wait()
+}
+
+// keepChat makes the store of handoffs and rooms ready and then does what it
+// does by itself. Requests wait until it is ready.
+func (s *service) keepChat(ctx context.Context) error {
+	if err := s.migrateUntilDone(ctx, "Postgres", s.chat.Migrate, s.chatReady); err != nil || ctx.Err() != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.chat.Run(ctx) })
+	g.Go(func() error { return s.sweeper.Run(ctx) })
+	return g.Wait()
+}
+
+// drainOutbox copies events of handoffs and rooms to the ledger, when both
+// stores are ready.
+func (s *service) drainOutbox(ctx context.Context) error {
+	for _, ready := range []<-chan struct{}{s.chatReady, s.ledgerReady} {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ready:
+		}
+	}
+	return s.drainer.Run(ctx)
 }
 
 // drain waits, bounded, until the ledger has what the journal holds. What it

@@ -14,10 +14,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/szymonrychu/tatara-ledger/api"
+	"github.com/szymonrychu/tatara-ledger/api/auth"
 	"github.com/szymonrychu/tatara-ledger/collector"
 	"github.com/szymonrychu/tatara-ledger/collector/journal"
 	"github.com/szymonrychu/tatara-ledger/collector/receive"
 	"github.com/szymonrychu/tatara-ledger/store/engine"
+	"github.com/szymonrychu/tatara-ledger/store/postgres"
 )
 
 // serveConfig is the configuration of the service: one struct per component.
@@ -33,6 +36,9 @@ type serveConfig struct {
 
 	clickHouse clickHouseFlags
 	postgres   postgresFlags
+	sweep      postgres.SweepConfig
+	api        api.Config // its limits; what it serves comes later
+	auth       auth.Config
 	engine     engine.Config
 	collector  collector.Config
 	receive    receive.Config
@@ -44,6 +50,9 @@ func newServeCommand() *cobra.Command {
 		listen:     "127.0.0.1:8080",
 		pushListen: "127.0.0.1:8082",
 		drain:      10 * time.Second,
+		sweep:      postgres.DefaultSweepConfig(),
+		api:        api.DefaultConfig(),
+		auth:       auth.DefaultConfig(),
 		engine:     engine.DefaultConfig(),
 		collector:  collector.DefaultConfig(),
 		receive:    receive.DefaultConfig(),
@@ -51,9 +60,13 @@ func newServeCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Take telemetry in and answer queries",
+		Short: "Take telemetry in, answer queries, and keep handoffs and rooms",
 		Long: `Take the pushes of wrappers and posted calls in, keep the ledger, and answer
-queries of it.
+queries of it. Keep the handoffs and rooms of agents.
+
+Callers show a bearer token: of the OpenID Connect provider of --oidc-issuer, or
+one of --tokens-file. With neither, everybody may do everything, on loopback
+only.
 
 Without --clickhouse and --postgres, embedded engines run below --data-dir
 (install them once with: tatara-ledger engines install). A fact is acknowledged
@@ -74,7 +87,7 @@ answers.`,
 }
 
 func (c *serveConfig) add(f *pflag.FlagSet) {
-	f.StringVar(&c.listen, "listen", c.listen, "`address` of the API; loopback only, since there is no authentication yet")
+	f.StringVar(&c.listen, "listen", c.listen, "`address` of the API; other than loopback it needs --oidc-issuer or --tokens-file")
 	f.StringVar(&c.pushListen, "push-listen", c.pushListen, "`address` of the wrappers' pushes, /internal/metrics/push")
 	f.BoolVar(&c.pushAnyHost, "push-allow-remote", false, "let --push-listen be other than loopback: pushes carry no authentication")
 	f.StringVar(&c.receive.ForwardTo, "forward-to", "", "`URL` of the operator's own push receiver, which gets a copy of each push")
@@ -88,6 +101,9 @@ func (c *serveConfig) add(f *pflag.FlagSet) {
 	c.addBounds(f)
 	c.clickHouse.add(f)
 	c.postgres.add(f)
+	c.auth.Flags(f)
+	c.api.Flags(f)
+	c.sweep.Flags(f)
 	c.engine.Flags(f)
 }
 
@@ -119,7 +135,10 @@ func (c *serveConfig) validate() error {
 	c.sizeJournal()
 	errs := []error{
 		c.engine.Validate(), c.collector.Validate(), c.receive.Validate(), c.journal.Validate(),
-		loopbackOnly("--listen", c.listen, "there is no authentication yet"),
+		c.auth.Validate(), c.api.Validate(), c.sweep.Validate(), c.postgres.validate(),
+	}
+	if !c.auth.Enabled() {
+		errs = append(errs, loopbackOnly("--listen", c.listen, "callers must be told apart there: give --oidc-issuer or --tokens-file"))
 	}
 	if !c.pushAnyHost {
 		errs = append(errs, loopbackOnly("--push-listen", c.pushListen, "give --push-allow-remote to open it: pushes carry no authentication"))

@@ -9,21 +9,22 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/szymonrychu/tatara-ledger/api"
+	"github.com/szymonrychu/tatara-ledger/api/auth"
 	"github.com/szymonrychu/tatara-ledger/collector"
 	"github.com/szymonrychu/tatara-ledger/collector/derive"
 	"github.com/szymonrychu/tatara-ledger/collector/journal"
 	"github.com/szymonrychu/tatara-ledger/collector/pricing"
 	"github.com/szymonrychu/tatara-ledger/collector/receive"
+	"github.com/szymonrychu/tatara-ledger/outbox"
 	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 	"github.com/szymonrychu/tatara-ledger/store/engine"
+	"github.com/szymonrychu/tatara-ledger/store/postgres"
 )
 
 // service is everything that serve runs.
@@ -32,13 +33,17 @@ type service struct {
 	log     *slog.Logger
 	engines *engine.Engines
 	ledger  *clickhouse.Store
-	pg      *pgxpool.Pool
+	chat    *postgres.Store
 	journal *journal.Journal
 
-	migrated atomic.Bool
+	// Closed when the store's schema is there.
+	ledgerReady, chatReady chan struct{}
+	stopping               chan struct{} // closed when no more requests are taken
 
 	writer    *collector.Writer
 	closer    *collector.Closer
+	sweeper   *postgres.Sweeper
+	drainer   *outbox.Drainer
 	forwarder *receive.Forwarder
 	main      *http.Server
 	push      *http.Server
@@ -73,18 +78,17 @@ func (s *service) check(ctx context.Context) error {
 			errs[0] = err
 		}
 	})
-	both.Go(func() {
-		if err := s.pg.Ping(ctx); err != nil {
-			errs[1] = fmt.Errorf("reaching Postgres: %w", err)
-		}
-	})
+	both.Go(func() { errs[1] = s.chat.Ping(ctx) })
 	both.Wait()
 	return errors.Join(errs[:]...)
 }
 
 // build connects everything and starts nothing but the embedded engines.
 func build(ctx context.Context, cfg serveConfig, log *slog.Logger) (_ *service, err error) {
-	s := &service{cfg: cfg, log: log}
+	s := &service{
+		cfg: cfg, log: log,
+		ledgerReady: make(chan struct{}), chatReady: make(chan struct{}), stopping: make(chan struct{}),
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -113,9 +117,9 @@ func build(ctx context.Context, cfg serveConfig, log *slog.Logger) (_ *service, 
 	aside := collector.NewAside(filepath.Join(cfg.engine.DataDir, "aside"))
 	s.writer = collector.NewWriter(cfg.collector, s.journal, codec, s.ledger, derive.New(book, pattern), aside, log, reg)
 	s.closer = collector.NewCloser(cfg.collector, s.ledger, log, reg)
+	s.drainer = outbox.NewDrainer(outbox.DefaultConfig(), s.chat, s.ledger, log, reg)
 	s.forwarder = receive.NewForwarder(cfg.receive, log, reg)
-	s.routes(receive.New(cfg.receive, collector.NewRecorder(s.journal, codec), s.forwarder, s.log, reg), reg)
-	return s, nil
+	return s, s.routes(receive.New(cfg.receive, collector.NewRecorder(s.journal, codec), s.forwarder, s.log, reg), reg)
 }
 
 func (s *service) openStores(ctx context.Context, reg *prometheus.Registry) (err error) {
@@ -123,7 +127,11 @@ func (s *service) openStores(ctx context.Context, reg *prometheus.Registry) (err
 		return err
 	}
 	reg.MustRegister(s.engines)
-	if s.pg, err = s.cfg.postgres.openPostgres(ctx, s.engines); err != nil {
+	chat, err := s.cfg.postgres.chat(s.engines)
+	if err != nil {
+		return err
+	}
+	if s.chat, err = postgres.Open(ctx, chat, s.log, reg); err != nil {
 		return err
 	}
 	ledger, err := s.cfg.clickHouse.ledger(s.engines)
@@ -134,13 +142,25 @@ func (s *service) openStores(ctx context.Context, reg *prometheus.Registry) (err
 	return err
 }
 
-func (s *service) routes(receiver *receive.Receiver, reg *prometheus.Registry) {
-	cfg := api.Config{
-		Ledger: s.ledger, Receiver: receiver, Registry: reg, Log: s.log,
-		Ready: []api.Check{{Name: "clickhouse", Run: s.ledger.Ping}, {Name: "postgres", Run: s.pg.Ping}, {Name: "schema", Run: s.schema}},
+func (s *service) routes(receiver *receive.Receiver, reg *prometheus.Registry) (err error) {
+	cfg := s.cfg.api
+	cfg.Ledger, cfg.Handoffs, cfg.Rooms, cfg.Receiver = s.ledger, s.chat, s.chat, receiver
+	cfg.Registry, cfg.Log, cfg.Stopping = reg, s.log, s.stopping
+	cfg.Ready = []api.Check{
+		{Name: "clickhouse", Run: s.ledger.Ping},
+		{Name: "clickhouse_schema", Run: migrated(s.ledgerReady)},
+		{Name: "postgres", Run: s.chat.Ping},
+		{Name: "postgres_schema", Run: migrated(s.chatReady)},
 	}
+	if s.cfg.auth.Enabled() {
+		if cfg.Auth, err = auth.New(s.cfg.auth, s.log, reg); err != nil {
+			return err
+		}
+	}
+	s.sweeper = postgres.NewSweeper(s.cfg.sweep, s.chat, api.Expired(reg), s.log, reg)
 	s.main = newHTTPServer(s.cfg.listen, api.Routes(cfg))
 	s.push = newHTTPServer(s.cfg.pushListen, api.PushRoutes(cfg))
+	return nil
 }
 
 func newHTTPServer(addr string, h http.Handler) *http.Server {
@@ -163,8 +183,8 @@ func (s *service) close() error {
 	if s.ledger != nil {
 		errs = append(errs, s.ledger.Close())
 	}
-	if s.pg != nil {
-		s.pg.Close()
+	if s.chat != nil {
+		s.chat.Close()
 	}
 	if s.engines != nil {
 		errs = append(errs, s.engines.Close())

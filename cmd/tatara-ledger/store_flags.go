@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/pflag"
 
 	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 	"github.com/szymonrychu/tatara-ledger/store/engine"
+	"github.com/szymonrychu/tatara-ledger/store/postgres"
 )
 
 // clickHouseFlags say where ClickHouse is. Without an address the embedded one
@@ -32,6 +31,7 @@ type clickHouseFlags struct {
 type postgresFlags struct {
 	postgres             string
 	postgresPasswordFile string
+	postgresConns        int
 }
 
 func (f *clickHouseFlags) add(flags *pflag.FlagSet) {
@@ -44,6 +44,13 @@ func (f *clickHouseFlags) add(flags *pflag.FlagSet) {
 func (f *postgresFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.postgres, "postgres", "", "`URL` of Postgres (default: the embedded one)")
 	flags.StringVar(&f.postgresPasswordFile, "postgres-password-file", "", "`file` with the password for that URL")
+	flags.IntVar(&f.postgresConns, "postgres-connections", postgres.DefaultConfig().MaxConns, "how many `connections` to Postgres requests share; one more listens")
+}
+
+func (f *postgresFlags) validate() error {
+	cfg := postgres.DefaultConfig()
+	cfg.MaxConns = f.postgresConns
+	return cfg.Validate()
 }
 
 // ledger is the configuration of the ledger's store, embedded or not.
@@ -62,35 +69,20 @@ func (f *clickHouseFlags) ledger(e *engine.Engines) (clickhouse.Config, error) {
 	return cfg, err
 }
 
-// openPostgres returns a pool for Postgres, embedded or not. It connects when
-// it is first used.
-func (f *postgresFlags) openPostgres(ctx context.Context, e *engine.Engines) (*pgxpool.Pool, error) {
-	dsn := f.postgres
-	if dsn == "" {
-		dsn = e.Postgres().DSN()
+// chat is the configuration of the store of handoffs and rooms, embedded or
+// not.
+func (f *postgresFlags) chat(e *engine.Engines) (postgres.Config, error) {
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.MaxConns = f.postgres, f.postgresConns
+	if cfg.URL == "" {
+		cfg.URL = e.Postgres().DSN()
 	}
-	cfg, err := pgxpool.ParseConfig(dsn)
-	if err != nil {
-		return nil, fmt.Errorf("reading --postgres: %w", redact(err, dsn))
+	if f.postgresPasswordFile == "" {
+		return cfg, nil
 	}
-	if f.postgresPasswordFile != "" {
-		if cfg.ConnConfig.Password, err = readSecret(f.postgresPasswordFile); err != nil {
-			return nil, err
-		}
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("opening Postgres: %w", err)
-	}
-	return pool, nil
-}
-
-// redact hides a DSN that may hold a password.
-func redact(err error, dsn string) error {
-	if u, e := url.Parse(dsn); e == nil && u.User != nil {
-		return fmt.Errorf("%s is no connection URL", u.Redacted())
-	}
-	return err
+	var err error
+	cfg.Password, err = readSecret(f.postgresPasswordFile)
+	return cfg, err
 }
 
 // openLedger opens the ledger's store wherever it is: at the configured

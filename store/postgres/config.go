@@ -32,7 +32,7 @@ func DefaultConfig() Config { return Config{MaxConns: 16, RetryFor: 20 * time.Se
 func (c *Config) Validate() error {
 	var errs []error
 	if c.MaxConns < 2 || c.MaxConns > 1000 {
-		errs = append(errs, fmt.Errorf("postgres: connections must be 2 to 1000, not %d", c.MaxConns))
+		errs = append(errs, fmt.Errorf("--postgres-connections must be 2 to 1000, not %d", c.MaxConns))
 	}
 	if c.RetryFor <= 0 {
 		errs = append(errs, errors.New("postgres: the time of retries must be positive"))

@@ -30,7 +30,7 @@ func (s *Store) Migrate(ctx context.Context) (int, error) { return s.migrateTo(c
 const latest = -1
 
 func (s *Store) migrateTo(ctx context.Context, version int32) (steps int, err error) {
-	err = s.Locked(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.locked(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		steps, err = migrateConn(ctx, conn, version)
 		return err
 	})
@@ -68,7 +68,11 @@ func migrateConn(ctx context.Context, conn *pgxpool.Conn, version int32) (steps 
 
 // Locked runs do while no other replica migrates: of all stores, Postgres has
 // the only lock that ends with its holder.
-func (s *Store) Locked(ctx context.Context, do func(context.Context, *pgxpool.Conn) error) error {
+func (s *Store) Locked(ctx context.Context, do func(context.Context) error) error {
+	return s.locked(ctx, func(ctx context.Context, _ *pgxpool.Conn) error { return do(ctx) })
+}
+
+func (s *Store) locked(ctx context.Context, do func(context.Context, *pgxpool.Conn) error) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("reaching Postgres: %w", err)
