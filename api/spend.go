@@ -22,6 +22,7 @@ import (
 type Ledger interface {
 	Spend(ctx context.Context, q clickhouse.SpendQuery) ([]clickhouse.Spend, error)
 	Sources(ctx context.Context) ([]clickhouse.Source, error)
+	HandoffLedger
 }
 
 // defaultRange is what a query without from covers.
