@@ -58,7 +58,7 @@ const (
 	// maxContinuations bounds what is held: about 50 MB.
 	maxContinuations = 200_000
 	// perQuery bounds the lists that are part of a query's text.
-	perQuery = 2000
+	perQuery = 5000
 	// lifeOfRun is how long before it wrote a handoff a run made calls, at most:
 	// the bound of what is searched for the last one.
 	lifeOfRun = 24 * time.Hour
@@ -111,15 +111,17 @@ func (c *Continuations) add(all []continuation) {
 // readsOfOthers are the first reads of revisions, per request id, that fall
 // into the range, by the time of the write.
 func (s *Store) readsOfOthers(ctx context.Context, q HandoffStatsQuery) ([]continuation, error) {
+	// The keys that were read in the range: a small part of all, as a rule.
+	const ofRange = `handoff_key IN (SELECT handoff_key FROM chat_facts WHERE handoff_key != '' AND action = 'handoff_read' AND ` + inRange + `)`
 	sql := `SELECT r.handoff_key, r.revision, w.writer, r.reader, w.written, r.first, w.tokens
 		FROM (
 			SELECT handoff_key, revision, request_id AS reader, toUnixTimestamp64Micro(min(time)) AS first FROM chat_events
-			WHERE handoff_key != '' AND action = 'handoff_read' AND time < fromUnixTimestamp64Micro(@to)
+			WHERE ` + ofRange + ` AND action = 'handoff_read' AND time < fromUnixTimestamp64Micro(@to)
 			GROUP BY handoff_key, revision, request_id HAVING first >= @from
 		) AS r
 		INNER JOIN (
 			SELECT handoff_key, revision, request_id AS writer, toUnixTimestamp64Micro(time) AS written, approximate_tokens AS tokens
-			FROM chat_events WHERE handoff_key != '' AND ` + handoffWrites + ` AND ` + q.filter() + `
+			FROM chat_events WHERE ` + ofRange + ` AND ` + handoffWrites + ` AND ` + q.filter() + `
 		) AS w USING (handoff_key, revision)
 		WHERE r.reader != w.writer
 		ORDER BY written, handoff_key, revision, reader` + fmt.Sprintf(" LIMIT %d", maxContinuations+1)

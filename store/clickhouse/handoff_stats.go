@@ -3,11 +3,11 @@ package clickhouse
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
 )
 
 // maxHandoffGroups bounds the groups of one answer; projects and kinds are
@@ -95,22 +95,19 @@ type ReadAfterWrite struct {
 // the range holds too many continuations.
 func (s *Store) HandoffStats(ctx context.Context, q HandoffStatsQuery) (*HandoffStats, error) {
 	out := &HandoffStats{}
-	for _, read := range []func(context.Context, HandoffStatsQuery, *HandoffStats) error{
-		s.openHandoffs, s.handoffGroups, s.handoffSizes, s.readAfterWrite,
-	} {
-		if err := read(ctx, q, out); err != nil {
-			return nil, err
-		}
-	}
-	var err error
-	if out.Stale, err = s.handoffList(ctx, q, handoffIsStale); err != nil {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(2) // others use the connections too
+	g.Go(func() error { return s.openHandoffs(ctx, q, out) })
+	g.Go(func() error { return s.handoffLists(ctx, q, out) })
+	g.Go(func() error { return s.readAfterWrite(ctx, q, out) })
+	g.Go(func() (err error) {
+		out.Continuations, err = s.continuations(ctx, q)
+		return err
+	})
+	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	if out.NeverRead, err = s.handoffList(ctx, q, "reads = 0"); err != nil {
-		return nil, err
-	}
-	out.Continuations, err = s.continuations(ctx, q)
-	return out, err
+	return out, nil
 }
 
 const (
@@ -144,69 +141,72 @@ func (q *HandoffStatsQuery) args() []any {
 	}
 }
 
+// openHandoffs reads the ages by project and kind and, in the same pass, those
+// of all and the sizes.
 func (s *Store) openHandoffs(ctx context.Context, q HandoffStatsQuery, out *HandoffStats) error {
-	sql := "SELECT " + handoffAges + " FROM handoffs WHERE state = 'open' AND " + q.filter()
-	return s.query(ctx, "open handoffs", sql, q.args(), func(rows driver.Rows) error {
-		return scanAges(rows, &out.Open)
+	sql := `SELECT toUInt8(grouping(project)) AS all, toString(project), toString(kind), ` + handoffAges + `,
+			quantileExact(0.5)(bytes), quantileExact(0.95)(bytes), max(bytes),
+			sumForEach(arrayMap(bound -> toUInt64(bytes <= bound), @bounds))
+		FROM handoffs WHERE state = 'open' AND ` + q.filter() + `
+		GROUP BY GROUPING SETS ((project, kind), ())
+		ORDER BY all, count() DESC, project, kind` + fmt.Sprintf(" LIMIT %d BY all", maxHandoffGroups)
+	out.Size.Counts = make([]uint64, len(SizeBounds())+1)
+	args := append(q.args(), clickhouse.Named("bounds", SizeBounds()))
+	return s.query(ctx, "open handoffs", sql, args, func(rows driver.Rows) error {
+		var (
+			all        uint8
+			g          HandoffGroup
+			z          HandoffSizes
+			cumulative []uint64
+		)
+		if err := scanAges(rows, &all, &g, &z, &cumulative); err != nil {
+			return err
+		}
+		switch {
+		case all == 0:
+			out.Groups = append(out.Groups, g)
+		case g.Count > 0:
+			z.Counts = append(cumulative, g.Count)
+			for i := len(cumulative); i > 0; i-- {
+				z.Counts[i] -= z.Counts[i-1]
+			}
+			out.Open, out.Size = g.HandoffAges, z
+		}
+		return nil
 	})
 }
 
-func (s *Store) handoffGroups(ctx context.Context, q HandoffStatsQuery, out *HandoffStats) error {
-	sql := "SELECT project, kind, " + handoffAges + " FROM handoffs WHERE state = 'open' AND " + q.filter() +
-		fmt.Sprintf(" GROUP BY project, kind ORDER BY count() DESC, project, kind LIMIT %d", maxHandoffGroups)
-	return s.query(ctx, "open handoffs", sql, q.args(), func(rows driver.Rows) error {
-		var g HandoffGroup
-		err := scanAges(rows, &g.HandoffAges, &g.Project, &g.Kind)
-		out.Groups = append(out.Groups, g)
-		return err
-	})
-}
-
-func scanAges(rows driver.Rows, a *HandoffAges, first ...any) error {
+func scanAges(rows driver.Rows, all *uint8, g *HandoffGroup, z *HandoffSizes, cumulative *[]uint64) error {
 	var oldest, median, p95 int64
-	err := rows.Scan(append(first, &a.Count, &a.Stale, &a.NeverRead, &a.UnreadSince, &oldest, &median, &p95)...)
+	a := &g.HandoffAges
+	err := rows.Scan(all, &g.Project, &g.Kind, &a.Count, &a.Stale, &a.NeverRead, &a.UnreadSince, &oldest, &median, &p95,
+		&z.Median, &z.P95, &z.Max, cumulative)
 	a.Oldest, a.MedianAge, a.P95Age = microseconds(oldest), microseconds(median), microseconds(p95)
 	return err
 }
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-func (s *Store) handoffList(ctx context.Context, q HandoffStatsQuery, condition string) ([]OpenHandoff, error) {
-	sql := "SELECT handoff_key, project, repo, kind, updated_at, bytes, reads FROM handoffs WHERE state = 'open' AND " +
-		q.filter() + " AND " + condition + fmt.Sprintf(" ORDER BY updated_at, handoff_key LIMIT %d", q.Keys)
-	var out []OpenHandoff
-	err := s.query(ctx, "handoffs", sql, q.args(), func(rows driver.Rows) error {
-		var h OpenHandoff
-		err := rows.Scan(&h.Key, &h.Project, &h.Repo, &h.Kind, &h.UpdatedAt, &h.Bytes, &h.Reads)
-		h.UpdatedAt = h.UpdatedAt.UTC()
-		out = append(out, h)
-		return err
-	})
-	return out, err
-}
-
-func (s *Store) handoffSizes(ctx context.Context, q HandoffStatsQuery, out *HandoffStats) error {
-	sql := `SELECT count(), quantileExact(0.5)(bytes), quantileExact(0.95)(bytes), max(bytes),
-			sumForEach(arrayMap(bound -> toUInt64(bytes <= bound), @bounds))
-		FROM handoffs WHERE state = 'open' AND ` + q.filter()
-	args := append(q.args(), clickhouse.Named("bounds", SizeBounds()))
-	return s.query(ctx, "sizes of handoffs", sql, args, func(rows driver.Rows) error {
+// handoffLists reads what is stale and what was never read in one pass.
+func (s *Store) handoffLists(ctx context.Context, q HandoffStatsQuery, out *HandoffStats) error {
+	const stale = "stale"
+	sql := `SELECT arrayJoin(arrayConcat(if(` + handoffIsStale + `, ['stale'], []), if(reads = 0, ['never read'], []))) AS list,
+			handoff_key, project, repo, kind, updated_at, bytes, reads
+		FROM handoffs WHERE state = 'open' AND ` + q.filter() + `
+		ORDER BY list, updated_at, handoff_key` + fmt.Sprintf(" LIMIT %d BY list", q.Keys)
+	return s.query(ctx, "lists of handoffs", sql, q.args(), func(rows driver.Rows) error {
 		var (
-			all        uint64
-			cumulative []uint64
+			list string
+			h    OpenHandoff
 		)
-		z := &out.Size
-		if err := rows.Scan(&all, &z.Median, &z.P95, &z.Max, &cumulative); err != nil {
-			return err
+		err := rows.Scan(&list, &h.Key, &h.Project, &h.Repo, &h.Kind, &h.UpdatedAt, &h.Bytes, &h.Reads)
+		h.UpdatedAt = h.UpdatedAt.UTC()
+		if list == stale {
+			out.Stale = append(out.Stale, h)
+		} else {
+			out.NeverRead = append(out.NeverRead, h)
 		}
-		if all == 0 { // then the sums are an empty array
-			cumulative = make([]uint64, len(SizeBounds()))
-		}
-		z.Counts = append(slices.Clone(cumulative), all)
-		for i, n := range cumulative {
-			z.Counts[i+1] -= n
-		}
-		return nil
+		return err
 	})
 }
 
@@ -222,7 +222,8 @@ func (s *Store) readAfterWrite(ctx context.Context, q HandoffStatsQuery, out *Ha
 			) AS w
 			LEFT JOIN (
 				SELECT handoff_key, revision, count() AS reads, toUnixTimestamp64Micro(min(time)) AS first FROM chat_events
-				WHERE handoff_key != '' AND action = 'handoff_read' GROUP BY handoff_key, revision
+				WHERE handoff_key != '' AND action = 'handoff_read' AND time >= fromUnixTimestamp64Micro(@from)
+				GROUP BY handoff_key, revision
 			) AS r USING (handoff_key, revision)
 		)`
 	return s.query(ctx, "reads after writes", sql, q.args(), func(rows driver.Rows) error {
