@@ -40,10 +40,11 @@ func openStore(t *testing.T, address string) *Store {
 	return s
 }
 
-// newStore opens a store on a database of its own.
+// newStore opens a store on a database of its own, which is not synced to the
+// disk: the engine outlives the test.
 func newStore(t *testing.T) *Store {
 	t.Helper()
-	s := openStore(t, engines.Postgres(t))
+	s := openStore(t, engines.Postgres(t)+"&synchronous_commit=off")
 	if _, err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

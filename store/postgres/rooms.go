@@ -119,10 +119,13 @@ func (s *Store) ArchiveRoom(ctx context.Context, a store.Actor, id uuid.UUID) (b
 	}
 	archived, err := retry(ctx, s, func(ctx context.Context, again bool) (bool, error) {
 		var archived, present bool
+		// Locked first, so that the time is later than that of every message.
 		err := s.pool.QueryRow(ctx, `
-			WITH archived AS (
+			WITH room AS (
+				SELECT id FROM chat_rooms WHERE id = $1 AND status = 'active' FOR NO KEY UPDATE
+			), archived AS (
 				UPDATE chat_rooms SET status = 'archived', archived_at = clock_timestamp()
-				WHERE id = $1 AND status = 'active' RETURNING id, archived_at
+				FROM room WHERE chat_rooms.id = room.id AND status = 'active' RETURNING chat_rooms.id, archived_at
 			), told AS (
 				INSERT INTO chat_outbox (event_id, at, action, actor, request_id, room_id)
 				SELECT $2, archived_at, $3, $4, $5, id FROM archived
