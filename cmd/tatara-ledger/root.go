@@ -16,7 +16,8 @@ func newRootCommand() *cobra.Command {
 		Short: "What a fleet of coding agents costs, by whom, and whether its cache works",
 		Long: `tatara-ledger collects token, cache and cost telemetry of coding agents into
 ClickHouse and answers what they cost, per kind of work, repository, project,
-model and task, exact to the nano-dollar.
+model and task, exact to the nano-dollar. It keeps the handoffs and chat rooms by
+which agents go on with each other's work.
 
 Every flag can be given as an environment variable: TATARA_LEDGER_ and the
 flag's name in capitals with underscores, such as TATARA_LEDGER_DATA_DIR.`,

@@ -119,7 +119,22 @@ func build(ctx context.Context, cfg serveConfig, log *slog.Logger) (_ *service, 
 	s.closer = collector.NewCloser(cfg.collector, s.ledger, log, reg)
 	s.drainer = outbox.NewDrainer(outbox.DefaultConfig(), s.chat, s.ledger, log, reg)
 	s.forwarder = receive.NewForwarder(cfg.receive, log, reg)
+	s.cfg.api.InputPrice = inputPrice(book)
 	return s, s.routes(receive.New(cfg.receive, collector.NewRecorder(s.journal, codec), s.forwarder, s.log, reg), reg)
+}
+
+// inputPrice looks an input token's price up by the row that a charge names.
+func inputPrice(book *pricing.Book) api.InputPrice {
+	prices := map[string]uint64{}
+	for _, row := range book.Rows() {
+		if row.Input.Valid {
+			prices[row.Ref()] = uint64(row.Input.Rate)
+		}
+	}
+	return func(row string) (uint64, bool) {
+		price, ok := prices[row]
+		return price, ok
+	}
 }
 
 func (s *service) openStores(ctx context.Context, reg *prometheus.Registry) (err error) {
