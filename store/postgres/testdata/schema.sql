@@ -1,0 +1,109 @@
+TABLE chat_handoff_revisions
+    handoff_key text NOT NULL
+    revision bigint NOT NULL
+    write_id uuid NOT NULL
+    handoff_id uuid NOT NULL
+    project text NOT NULL
+    repo text NOT NULL
+    kind text NOT NULL
+    body text NOT NULL
+    created_by text NOT NULL
+    created_at timestamp with time zone NOT NULL
+    written_by text NOT NULL
+    written_at timestamp with time zone NOT NULL
+    request_id text NOT NULL
+    restored bigint NOT NULL
+    CONSTRAINT chat_handoff_revisions_pkey PRIMARY KEY (handoff_key, revision)
+    CONSTRAINT chat_handoff_revisions_write_id_key UNIQUE (write_id)
+    CREATE UNIQUE INDEX chat_handoff_revisions_pkey ON public.chat_handoff_revisions USING btree (handoff_key, revision)
+    CREATE UNIQUE INDEX chat_handoff_revisions_write_id_key ON public.chat_handoff_revisions USING btree (write_id)
+TABLE chat_handoffs
+    id uuid NOT NULL
+    handoff_key text NOT NULL
+    project text NOT NULL
+    repo text NOT NULL
+    kind text NOT NULL
+    created_by text NOT NULL
+    updated_by text NOT NULL
+    body text NOT NULL
+    revision bigint NOT NULL
+    created_at timestamp with time zone NOT NULL
+    updated_at timestamp with time zone NOT NULL
+    CONSTRAINT chat_handoffs_handoff_key_key UNIQUE (handoff_key)
+    CONSTRAINT chat_handoffs_pkey PRIMARY KEY (id)
+    CREATE INDEX chat_handoffs_project ON public.chat_handoffs USING btree (project, updated_at DESC, id DESC)
+    CREATE INDEX chat_handoffs_project_repo ON public.chat_handoffs USING btree (project, repo, updated_at DESC, id DESC)
+    CREATE INDEX chat_handoffs_text ON public.chat_handoffs USING gin (to_tsvector('english'::regconfig, body))
+    CREATE INDEX chat_handoffs_updated ON public.chat_handoffs USING btree (updated_at DESC, id DESC)
+    CREATE UNIQUE INDEX chat_handoffs_handoff_key_key ON public.chat_handoffs USING btree (handoff_key)
+    CREATE UNIQUE INDEX chat_handoffs_pkey ON public.chat_handoffs USING btree (id)
+TABLE chat_idempotency
+    subject text NOT NULL
+    key text NOT NULL
+    operation text NOT NULL
+    hash bytea NOT NULL
+    answer jsonb NOT NULL
+    created_at timestamp with time zone NOT NULL
+    CONSTRAINT chat_idempotency_pkey PRIMARY KEY (subject, operation, key)
+    CREATE INDEX chat_idempotency_created ON public.chat_idempotency USING btree (created_at)
+    CREATE UNIQUE INDEX chat_idempotency_pkey ON public.chat_idempotency USING btree (subject, operation, key)
+SEQUENCE chat_message_id
+TABLE chat_messages
+    room_id uuid NOT NULL
+    id bigint NOT NULL DEFAULT nextval('chat_message_id'::regclass)
+    send_id uuid NOT NULL
+    author_id uuid
+    author_name text NOT NULL
+    target_id uuid
+    kind text NOT NULL
+    body text NOT NULL
+    created_at timestamp with time zone NOT NULL
+    CONSTRAINT chat_messages_pkey PRIMARY KEY (room_id, id)
+    CONSTRAINT chat_messages_room_id_fkey FOREIGN KEY (room_id) REFERENCES chat_rooms(id) ON DELETE CASCADE
+    CREATE UNIQUE INDEX chat_messages_pkey ON public.chat_messages USING btree (room_id, id)
+TABLE chat_outbox
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY
+    event_id uuid NOT NULL
+    at timestamp with time zone NOT NULL
+    action text NOT NULL
+    actor text NOT NULL
+    request_id text NOT NULL
+    project text NOT NULL DEFAULT ''::text
+    repo text NOT NULL DEFAULT ''::text
+    kind text NOT NULL DEFAULT ''::text
+    handoff_key text NOT NULL DEFAULT ''::text
+    revision bigint NOT NULL DEFAULT 0
+    age_ms bigint NOT NULL DEFAULT 0
+    room_id uuid
+    participant_id uuid
+    message_id bigint NOT NULL DEFAULT 0
+    direct boolean NOT NULL DEFAULT false
+    bytes bigint NOT NULL DEFAULT 0
+    CONSTRAINT chat_outbox_pkey PRIMARY KEY (id)
+    CREATE UNIQUE INDEX chat_outbox_pkey ON public.chat_outbox USING btree (id)
+SEQUENCE chat_outbox_id_seq
+TABLE chat_participants WITH {fillfactor=70}
+    id uuid NOT NULL
+    room_id uuid NOT NULL
+    name text NOT NULL
+    role text NOT NULL
+    joined_at timestamp with time zone NOT NULL
+    left_at timestamp with time zone
+    last_seen_id bigint NOT NULL
+    poll_ids uuid[] NOT NULL DEFAULT '{}'::uuid[]
+    CONSTRAINT chat_participants_pkey PRIMARY KEY (id)
+    CONSTRAINT chat_participants_room_id_fkey FOREIGN KEY (room_id) REFERENCES chat_rooms(id) ON DELETE CASCADE
+    CREATE INDEX chat_participants_room ON public.chat_participants USING btree (room_id, joined_at, id)
+    CREATE UNIQUE INDEX chat_participants_pkey ON public.chat_participants USING btree (id)
+TABLE chat_rooms
+    id uuid NOT NULL
+    name text NOT NULL
+    created_by text NOT NULL
+    status text NOT NULL
+    created_at timestamp with time zone NOT NULL
+    archived_at timestamp with time zone
+    CONSTRAINT chat_rooms_pkey PRIMARY KEY (id)
+    CONSTRAINT chat_rooms_status_check CHECK ((status = ANY (ARRAY['active'::text, 'archived'::text])))
+    CREATE INDEX chat_rooms_created ON public.chat_rooms USING btree (created_at DESC, id DESC)
+    CREATE INDEX chat_rooms_status ON public.chat_rooms USING btree (status, created_at DESC, id DESC)
+    CREATE UNIQUE INDEX chat_rooms_pkey ON public.chat_rooms USING btree (id)
