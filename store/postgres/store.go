@@ -46,7 +46,7 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger, reg prometheus.Regi
 		pc.ConnConfig.Password = cfg.Password
 	}
 	pc.MaxConns = int32(cfg.MaxConns)
-	pc.AfterConnect = inUTC
+	pc.AfterConnect = setTypes
 	pc.ConnConfig.Tracer = cfg.Tracer
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
@@ -61,11 +61,12 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger, reg prometheus.Regi
 	}, nil
 }
 
-// inUTC makes a connection return times in UTC, not in the machine's zone.
-func inUTC(_ context.Context, conn *pgx.Conn) error {
-	conn.TypeMap().RegisterType(&pgtype.Type{
-		Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
-	})
+// setTypes makes a connection return times in UTC, not in the machine's zone,
+// and pass uuids on as they are.
+func setTypes(_ context.Context, conn *pgx.Conn) error {
+	m := conn.TypeMap()
+	m.RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
+	m.RegisterType(&pgtype.Type{Name: "uuid", OID: pgtype.UUIDOID, Codec: uuidCodec{}})
 	return nil
 }
 
