@@ -21,8 +21,11 @@ type bench struct {
 	small    map[string]rate // of the small dataset, by operation
 }
 
-// rate is how often per second an operation is done: the medians of all rounds.
-type rate struct{ pgbench, api, ratio float64 }
+// rate is how often per second an operation is done, and how much time of a
+// core each takes in the service, in µs: the medians of all rounds.
+type rate struct{ pgbench, api, ratio, cpu float64 }
+
+const cpuSeconds = "process_cpu_seconds_total"
 
 // compare has pgbench and the service take turns. The service runs all the
 // time, so that what it does by itself is the same for both.
@@ -32,7 +35,7 @@ func (b *bench) compare(ctx context.Context, op *operation) (rate, error) {
 		return rate{}, fmt.Errorf("finding the statements: %w", err)
 	}
 	script := newScript(op, example)
-	var pgbench, api, ratio []float64
+	var pgbench, api, ratio, cpu []float64
 	for range b.rounds {
 		if err := b.reset(ctx, op); err != nil {
 			return rate{}, err
@@ -44,13 +47,22 @@ func (b *bench) compare(ctx context.Context, op *operation) (rate, error) {
 		if err := b.reset(ctx, op); err != nil {
 			return rate{}, err
 		}
+		before, err := b.service.Metric(ctx, cpuSeconds)
+		if err != nil {
+			return rate{}, err
+		}
 		a, err := b.paced(ctx, op, 0)
 		if err != nil {
 			return rate{}, err
 		}
+		after, err := b.service.Metric(ctx, cpuSeconds)
+		if err != nil {
+			return rate{}, err
+		}
 		pgbench, api, ratio = append(pgbench, p), append(api, a.perSecond), append(ratio, a.perSecond/p)
+		cpu = append(cpu, (after-before)*1e6/(a.perSecond*float64(b.seconds)))
 	}
-	return rate{median(pgbench), median(api), median(ratio)}, nil
+	return rate{median(pgbench), median(api), median(ratio), median(cpu)}, nil
 }
 
 func median(v []float64) float64 {

@@ -120,6 +120,7 @@ func (b *bench) rates(ctx context.Context) error {
 		fmt.Printf("%s_pgbench_per_s %.0f 1/s\n", op.name, r.pgbench)
 		fmt.Printf("%s_api_per_s %.0f 1/s\n", op.name, r.api)
 		fmt.Printf("%s_api_to_pgbench %.2f ratio\n", op.name, r.ratio)
+		fmt.Printf("%s_service_cpu_us %.0f µs\n", op.name, r.cpu)
 		half, err := b.paced(ctx, &op, r.api/2)
 		if err != nil {
 			return fmt.Errorf("measuring the delay of %s: %w", op.name, err)
