@@ -89,6 +89,9 @@ func methodNotAllowed(routes chi.Routes) func(http.ResponseWriter, *http.Request
 				w.Header().Add("Allow", m)
 			}
 		}
+		if w.Header().Get("Allow") == "" { // of a method that HTTP does not know
+			return notFound(w, r)
+		}
 		return &envelope.Error{Status: http.StatusMethodNotAllowed, Message: "method not allowed", Hint: "see docs/api.md"}
 	}
 }

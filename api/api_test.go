@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -67,7 +68,21 @@ func serve(t *testing.T, l *ledger, checks ...Check) listeners {
 		Ledger: l, Receiver: receive.New(receive.DefaultConfig(), discard{}, nil, slog.New(slog.DiscardHandler), reg), Registry: reg,
 		Ready: checks, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	}
-	return listeners{Routes(cfg), PushRoutes(cfg), &log}
+	return listeners{checked(t, Routes(cfg)), checked(t, PushRoutes(cfg)), &log}
+}
+
+// checked checks every answer of h against the OpenAPI document.
+func checked(t *testing.T, h http.Handler) http.Handler {
+	t.Helper()
+	doc := openAPIDocument(t)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, r)
+		doc.Check(t, r, rec.Result(), rec.Body.Bytes())
+		maps.Copy(w.Header(), rec.Header())
+		w.WriteHeader(rec.Code)
+		_, _ = w.Write(rec.Body.Bytes())
+	})
 }
 
 func send(h http.Handler, method, target, body string, header ...string) *httptest.ResponseRecorder {

@@ -100,12 +100,12 @@ func TestReadWithoutAdvancing(t *testing.T) {
 	one, two, three := s.say(room, a, "1", "").ID, s.say(room, a, "2", "").ID, s.say(room, a, "3", "").ID
 	for range 2 {
 		for query, want := range map[string][]int64{
-			"&advance=false":                     {one, two, three},
-			"&advance=0&limit=1":                 {one},
-			"&after=0":                           {one, two, three},
-			fmt.Sprint("&after=", two):           {three},
-			fmt.Sprint("&after=", three):         nil,
-			fmt.Sprint("&advance=false&after=1"): {two, three},
+			"&advance=false":             {one, two, three},
+			"&advance=0&limit=1":         {one},
+			"&after=0":                   {one, two, three},
+			fmt.Sprint("&after=", two):   {three},
+			fmt.Sprint("&after=", three): nil,
+			"&advance=false&after=1":     {two, three},
 		} {
 			if query == "&advance=false&after=1" {
 				query = fmt.Sprint("&advance=false&after=", one)

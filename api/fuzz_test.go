@@ -1,0 +1,110 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/szymonrychu/tatara-ledger/api/envelope"
+)
+
+// FuzzRoutes: whatever comes, the answer is one that the document describes,
+// and no fault of the service.
+func FuzzRoutes(f *testing.F) {
+	s := newService(f, func(c *Config) { c.MaxWait, c.MaxHandoffBytes, c.MaxMessageBytes = time.Millisecond, 1<<10, 1<<10 })
+	room := s.room()
+	p := s.participant(room, "p")
+	for _, r := range seedRequests(room, p) {
+		f.Add(r[0], r[1], r[2], r[3], r[4])
+	}
+	doc := openAPIDocument(f)
+	f.Fuzz(func(t *testing.T, method, target, header, value, body string) {
+		r := requestOf(method, target, header, value, body)
+		if r == nil {
+			t.Skip("no client can send it")
+		}
+		w := httptest.NewRecorder()
+		s.server.Config.Handler.ServeHTTP(w, r)
+		if w.Code >= http.StatusInternalServerError {
+			t.Errorf("%s %q, %s: %q, %q: %d %s\n%s", method, target, header, value, body, w.Code, w.Body, s.log)
+		}
+		if w.Code >= http.StatusBadRequest && method != http.MethodHead {
+			failure(t, w)
+		}
+		doc.Check(t, r, w.Result(), w.Body.Bytes())
+	})
+}
+
+// requestOf is the request as a server would see it; nil if none could.
+func requestOf(method, target, header, value, body string) *http.Request {
+	u, err := url.ParseRequestURI(target)
+	if err != nil || !strings.HasPrefix(target, "/") || strings.ContainsAny(target+header+value, "\r\n\x00") || strings.ContainsAny(target, " #") {
+		return nil
+	}
+	if method == "" || strings.ContainsFunc(method, func(c rune) bool { return c < 'A' || c > 'Z' }) {
+		return nil
+	}
+	r := httptest.NewRequest(method, "http://127.0.0.1/", strings.NewReader(body))
+	u.Scheme, u.Host = "", ""
+	r.URL, r.RequestURI = u, target
+	r.Header.Set("Content-Type", "application/json")
+	if header != "" {
+		r.Header.Set(header, strings.TrimSpace(value))
+	}
+	return r
+}
+
+// seedRequests are every route with malformed ids, bodies, sizes, parameters
+// and headers.
+func seedRequests(room, participant string) (out [][5]string) {
+	add := func(method, target, header, value, body string) {
+		out = append(out, [5]string{method, target, header, value, body})
+	}
+	ids := []string{"x", "%00", "%FF", "..", "%2e%2e", "a%2Fb", strings.Repeat("x", 600), "%2500", uuid.NewString(), "0", "'%3B--", "%E2%80%AE"}
+	bodies := []string{
+		``, `{`, `null`, `[]`, `""`, `{}`, `{"name":1}`, `{"name":"\u0000"}`, `{"name":"` + "\xff" + `"}`, `{"revision":1e99}`, `{"last_seen_id":-1}`,
+		`{"name":"` + strings.Repeat("x", 70<<10) + `"}`, `{"handoff_key":"\ud800"}`, strings.Repeat("[", 20000), `{"a":` + strings.Repeat(`{"a":`, 20000),
+		`{"participant_id":"` + participant + `","body":"` + strings.Repeat("x", 2000) + `"}`, `{"handoff_key":"k","project":"p","body":"` + strings.Repeat("y", 2000) + `"}`,
+	}
+	for prefix, methods := range map[string][]string{"": {"GET", "HEAD", "POST", "DELETE", "BREW"}, chatPrefix: {"GET", "PUT"}} {
+		for _, method := range methods {
+			for _, id := range append([]string{room}, ids...) {
+				for _, sub := range []string{"", "/", "/participants", "/messages", "/log", "/participants/" + id, "/participants/" + id + "/ack", "/messages?participant=" + id} {
+					add(method, prefix+"/rooms/"+id+sub, "", "", `{}`)
+				}
+				for _, sub := range []string{"", "/", "/revisions", "/restore"} {
+					add(method, prefix+"/handoffs/"+id+sub, "", "", `{}`)
+				}
+			}
+		}
+		for _, path := range []string{"/handoffs", "/handoffs/k/restore", "/rooms", "/rooms/" + room + "/participants", "/rooms/" + room + "/messages", "/rooms/" + room + "/participants/" + participant + "/ack"} {
+			for _, body := range bodies {
+				add("POST", prefix+path, "", "", body)
+			}
+			for _, header := range []string{"If-Match", "If-None-Match", "Idempotency-Key", "Content-Type", "Content-Encoding", "Origin", "Expect", envelope.RequestIDHeader} {
+				for _, value := range []string{"", "*", `"1"`, `W/"1"`, "\xff", strings.Repeat("x", 300), "gzip"} {
+					add("POST", prefix+path, header, value, `{"name":"n"}`)
+				}
+			}
+		}
+		for _, path := range []string{"/handoffs", "/rooms", "/rooms/" + room + "/log", "/rooms/" + room + "/messages?participant=" + participant} {
+			join := "?"
+			if strings.Contains(path, "?") {
+				join = "&"
+			}
+			for _, query := range []string{
+				"limit=x", "limit=99999999999999999999", "after=%00", "after=AAAA", "after=9223372036854775807", "after=" + cursor(time.UnixMicro(1<<62), uuid.Nil),
+				"q=%FF", "q=%22", "q=-", "q=" + strings.Repeat("x", 1024), "q=%26%7C!()%3A*", "project=%00", "updated_before=9999-12-31", "updated_before=10000-01-01",
+				"wait=-1", "wait=1ns", "advance=2", "status=%00", "%zz", "a;b", "x=1",
+			} {
+				add("GET", prefix+path+join+query, "", "", "")
+			}
+		}
+	}
+	return out
+}
