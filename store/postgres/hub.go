@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -28,6 +29,9 @@ type hub struct {
 	pool *pgxpool.Pool
 	log  *slog.Logger
 	self string
+	// silence is how long the connection that listens may say nothing before
+	// it is asked whether it still exists.
+	silence time.Duration
 
 	mu      sync.Mutex
 	waiting map[uuid.UUID]map[chan struct{}]struct{}
@@ -37,7 +41,7 @@ type hub struct {
 
 func newHub(pool *pgxpool.Pool, log *slog.Logger) *hub {
 	return &hub{
-		pool: pool, log: log, self: uuid.NewString(),
+		pool: pool, log: log, self: uuid.NewString(), silence: 30 * time.Second,
 		waiting: map[uuid.UUID]map[chan struct{}]struct{}{},
 		news:    map[uuid.UUID]struct{}{},
 		wake:    make(chan struct{}, 1),
@@ -89,6 +93,10 @@ func signal(c chan struct{}) {
 	}
 }
 
+// answerWithin bounds what the hub asks of one connection, which may have died
+// unnoticed.
+const answerWithin = 3 * time.Second
+
 // announce tells the other processes, until ctx ends.
 func (h *hub) announce(ctx context.Context) error {
 	policy := backoff.NewExponentialBackOff()
@@ -101,7 +109,7 @@ func (h *hub) announce(ctx context.Context) error {
 		}
 		rooms := h.takeNews()
 		_, err := backoff.Retry(ctx, func() (struct{}, error) {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // one connection may be dead unnoticed
+			ctx, cancel := context.WithTimeout(ctx, answerWithin)
 			defer cancel()
 			_, err := h.pool.Exec(ctx, "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload", channel, rooms)
 			return struct{}{}, err
@@ -169,7 +177,17 @@ func (h *hub) hear(ctx context.Context, connected func()) error {
 	connected()
 	h.wakeAll() // whatever was said meanwhile was not heard
 	for {
-		n, err := conn.WaitForNotification(ctx)
+		waiting, cancel := context.WithTimeout(ctx, h.silence)
+		n, err := conn.WaitForNotification(waiting)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			asking, cancel := context.WithTimeout(ctx, answerWithin)
+			err = conn.Ping(asking)
+			cancel()
+			if err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("waiting for news: %w", err)
 		}

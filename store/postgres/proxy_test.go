@@ -23,6 +23,8 @@ type proxy struct {
 	lost     chan struct{} // closed when one was lost
 	gate     chan struct{} // closed while new connections are let in
 	flow     chan struct{} // closed while bytes are let through
+	opened   int           // connections
+	deaf     int           // what is said on the first so many connections is lost
 }
 
 // newProxy returns a proxy of the Postgres at address, and its own address.
@@ -71,6 +73,8 @@ func (p *proxy) serve(client net.Conn) {
 	defer server.Close()
 	p.mu.Lock()
 	p.conns[client], p.conns[server] = struct{}{}, struct{}{}
+	p.opened++
+	number := p.opened
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
@@ -79,8 +83,8 @@ func (p *proxy) serve(client net.Conn) {
 		delete(p.conns, server)
 	}()
 	ended := make(chan struct{}, 2)
-	p.running.Go(func() { p.queries(server, client); ended <- struct{}{} })
-	p.running.Go(func() { p.replies(client, server); ended <- struct{}{} })
+	p.running.Go(func() { p.queries(server, client, number); ended <- struct{}{} })
+	p.running.Go(func() { p.replies(client, server, number); ended <- struct{}{} })
 	<-ended
 }
 
@@ -91,7 +95,7 @@ func (p *proxy) state(c *chan struct{}) <-chan struct{} {
 }
 
 // queries passes on what the client says, a write of its at a time.
-func (p *proxy) queries(server io.Writer, client io.Reader) {
+func (p *proxy) queries(server io.Writer, client io.Reader, number int) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := client.Read(buffer)
@@ -99,6 +103,9 @@ func (p *proxy) queries(server io.Writer, client io.Reader) {
 			return
 		}
 		<-p.state(&p.flow)
+		if p.isDeaf(number) {
+			continue
+		}
 		if isCancel(buffer[:n]) || p.lose(&p.cutQuery) {
 			return
 		}
@@ -116,7 +123,7 @@ func isCancel(message []byte) bool {
 }
 
 // replies passes on what Postgres says, a whole answer at a time.
-func (p *proxy) replies(client io.Writer, server io.Reader) {
+func (p *proxy) replies(client io.Writer, server io.Reader, number int) {
 	const ready, authentication, failure, copyIn, notification = 'Z', 'R', 'E', 'G', 'A'
 	var answer []byte
 	for {
@@ -135,6 +142,9 @@ func (p *proxy) replies(client io.Writer, server io.Reader) {
 			continue
 		}
 		<-p.state(&p.flow)
+		if p.isDeaf(number) {
+			continue
+		}
 		if header[0] == ready && p.lose(&p.cutReply) {
 			return
 		}
@@ -188,6 +198,20 @@ func (p *proxy) cutAll() {
 	for c := range p.conns {
 		_ = c.Close()
 	}
+}
+
+// deafen loses, unnoticed, whatever is said on the connections that there are,
+// as when a machine vanishes.
+func (p *proxy) deafen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf = p.opened
+}
+
+func (p *proxy) isDeaf(number int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return number <= p.deaf
 }
 
 // shutGate makes new connections wait, freeze every byte.

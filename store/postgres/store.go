@@ -46,6 +46,9 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger, reg prometheus.Regi
 		pc.ConnConfig.Password = cfg.Password
 	}
 	pc.MaxConns = int32(cfg.MaxConns)
+	// A connection that died unnoticed while it was idle costs a request this,
+	// not all of its time.
+	pc.PingTimeout = 2 * time.Second
 	pc.AfterConnect = setTypes
 	pc.ConnConfig.Tracer = cfg.Tracer
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
