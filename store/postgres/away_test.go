@@ -148,13 +148,28 @@ func TestTransient(t *testing.T) {
 	}{
 		{errRaced, true},
 		{errors.Join(errRaced, code("23505")), true},
-		{code("08006"), true}, {code("25006"), true}, {code("40001"), true}, {code("40P01"), true}, {code("53300"), true},
-		{code("57P01"), true}, {code("57P02"), true}, {code("57P03"), true},
-		{io.EOF, true}, {io.ErrUnexpectedEOF, true}, {net.ErrClosed, true}, {&net.OpError{Op: "read", Err: io.EOF}, true},
+		{code("08006"), true},
+		{code("25006"), true},
+		{code("40001"), true},
+		{code("40P01"), true},
+		{code("53300"), true},
+		{code("57P01"), true},
+		{code("57P02"), true},
+		{code("57P03"), true},
+		{io.EOF, true},
+		{io.ErrUnexpectedEOF, true},
+		{net.ErrClosed, true},
+		{&net.OpError{Op: "read", Err: io.EOF}, true},
 		{fmt.Errorf("committing: %w", pgconn.ErrConnClosed), true},
-		{code("23505"), false}, {code("22021"), false}, {code("42P01"), false}, {code("28P01"), false}, {code("57014"), false},
-		{context.Canceled, false}, {context.DeadlineExceeded, false},
-		{store.ErrPrecondition, false}, {store.ErrNotFound, false},
+		{code("23505"), false},
+		{code("22021"), false},
+		{code("42P01"), false},
+		{code("28P01"), false},
+		{code("57014"), false},
+		{context.Canceled, false},
+		{context.DeadlineExceeded, false},
+		{store.ErrPrecondition, false},
+		{store.ErrNotFound, false},
 	} {
 		if got := transient(fmt.Errorf("doing: %w", c.err)); got != c.want {
 			t.Errorf("%v: %v, want %v", c.err, got, c.want)
@@ -316,7 +331,7 @@ func underLoad(t *testing.T, direct, s *Store, trouble func(n int)) {
 				key := fmt.Sprint("own ", i)
 				h, err := s.PutHandoff(t.Context(), actor, o, store.HandoffWrite{Key: key, Project: "p", Body: "b"})
 				if err != nil || h.Revision != int64(n+1) {
-					return fmt.Errorf("write %d of %s: revision %d, error %v", n, key, h.Revision, err)
+					return fmt.Errorf("write %d of %s: revision %d, error %w", n, key, h.Revision, err)
 				}
 				mu.Lock()
 				rooms[r.ID] = true

@@ -52,7 +52,7 @@ func newStore(t *testing.T) *Store {
 }
 
 // actor asks in tests where it does not matter who does.
-var actor = store.Actor{Name: "ann", Subject: "subject-1", RequestID: "run-1"} //nolint:gochecknoglobals // a constant
+var actor = store.Actor{Name: "ann", Subject: "subject-1", RequestID: "run-1"}
 
 // counted is the value of a counter or a gauge.
 func counted(c prometheus.Collector) int {

@@ -14,7 +14,7 @@ import (
 var read = store.Event{
 	Action: store.HandoffRead, Actor: "ann", RequestID: "run-1", Project: "p", Repo: "r", Kind: "k", Key: "key",
 	Revision: 7, Age: 90 * time.Second, Bytes: 12,
-} //nolint:gochecknoglobals // a constant
+}
 
 func TestReadsEndInTheOutbox(t *testing.T) {
 	t.Parallel()

@@ -135,7 +135,7 @@ func (e *Engines) Postgres(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("reaching Postgres: %v", err)
 	}
-	defer conn.Close(context.WithoutCancel(t.Context()))
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	if _, err := conn.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
 		t.Fatalf("creating a database: %v", err)
 	}
