@@ -143,7 +143,7 @@ func (s *server) listHandoffs(w http.ResponseWriter, r *http.Request, n *note) e
 	}
 	n.project, n.count = q.Project, len(rows)
 	s.chat.handoffs.WithLabelValues("list").Inc()
-	envelope.JSON(w, http.StatusOK, out)
+	envelope.JSON(w, http.StatusOK, &out)
 	return nil
 }
 
@@ -195,7 +195,8 @@ func (s *server) deleteHandoff(w http.ResponseWriter, r *http.Request, n *note) 
 
 func answerHandoff(w http.ResponseWriter, status int, h *store.Handoff) {
 	w.Header().Set("ETag", etag(h.Revision))
-	envelope.JSON(w, status, wireHandoff(h))
+	out := wireHandoff(h)
+	envelope.JSON(w, status, &out)
 }
 
 func wireHandoff(h *store.Handoff) wire.Handoff {

@@ -50,7 +50,8 @@ func (s *server) send(w http.ResponseWriter, r *http.Request, n *note) error {
 	if !n.replayedBy(w, once) {
 		s.chat.sent(&m)
 	}
-	envelope.JSON(w, http.StatusCreated, wireMessage(&m))
+	out := wireMessage(&m)
+	envelope.JSON(w, http.StatusCreated, &out)
 	return nil
 }
 
@@ -108,7 +109,7 @@ func (s *server) readLog(w http.ResponseWriter, r *http.Request, n *note) error 
 		out.Next = &rows[len(rows)-1].ID
 	}
 	n.room, n.count = room, len(rows)
-	envelope.JSON(w, http.StatusOK, out)
+	envelope.JSON(w, http.StatusOK, &out)
 	return nil
 }
 

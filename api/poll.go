@@ -32,7 +32,7 @@ func (s *server) poll(w http.ResponseWriter, r *http.Request, n *note) error {
 	}
 	n.room, n.participant, n.count = room, q.Participant, len(p.Messages)
 	s.chat.polls.Inc()
-	envelope.JSON(w, http.StatusOK, wire.Poll{
+	envelope.JSON(w, http.StatusOK, &wire.Poll{
 		Messages: wireMessages(p.Messages), Count: len(p.Messages), RoomStatus: string(p.Status), HasMore: p.More,
 	})
 	return nil

@@ -4,10 +4,12 @@
 package envelope
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -54,14 +56,35 @@ func Fail(w http.ResponseWriter, err error) int {
 	return JSON(w, out.Status, out)
 }
 
+// Appender is an answer that writes its own JSON, as encoding/json would.
+type Appender interface{ AppendJSON(b []byte) []byte }
+
+// buffers keeps what answers were written to.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }} //nolint:gochecknoglobals // they belong to no request
+
+// maxKept bounds a buffer that is kept, in bytes.
+const maxKept = 1 << 20
+
 // JSON answers with v and returns the status. A client that is gone is no
 // error of ours.
 func JSON(w http.ResponseWriter, status int, v any) int {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	b := buffers.Get().(*bytes.Buffer)
+	b.Reset()
+	if a, ok := v.(Appender); ok {
+		b.Write(append(a.AppendJSON(b.AvailableBuffer()), '\n'))
+	} else {
+		enc := json.NewEncoder(b)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(v)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v)
+	_, _ = w.Write(b.Bytes())
+	if b.Cap() <= maxKept {
+		buffers.Put(b)
+	}
 	return status
 }

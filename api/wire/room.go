@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Room is one chat room.
 type Room struct {
@@ -68,6 +71,19 @@ type Message struct {
 	CreatedAt  time.Time `json:"created_at"`
 }
 
+// AppendJSON appends the message as encoding/json would write it.
+func (m *Message) AppendJSON(b []byte) []byte {
+	b = strconv.AppendInt(append(b, `{"id":`...), m.ID, 10)
+	b = appendString(append(b, `,"room_id":`...), m.RoomID)
+	b = appendOptional(append(b, `,"author_id":`...), m.AuthorID)
+	b = appendString(append(b, `,"author_name":`...), m.AuthorName)
+	b = appendOptional(append(b, `,"target_id":`...), m.TargetID)
+	b = appendString(append(b, `,"kind":`...), m.Kind)
+	b = appendString(append(b, `,"body":`...), m.Body)
+	b = appendTime(append(b, `,"created_at":`...), m.CreatedAt)
+	return append(b, '}')
+}
+
 // NewMessage is the body of POST /rooms/{id}/messages.
 type NewMessage struct {
 	ParticipantID string `json:"participant_id"`
@@ -85,11 +101,33 @@ type Poll struct {
 	HasMore    bool      `json:"has_more"` // there are more for this participant now
 }
 
+// AppendJSON appends the answer as encoding/json would write it.
+func (p *Poll) AppendJSON(b []byte) []byte {
+	b = appendAll[Message](append(b, `{"messages":`...), p.Messages)
+	b = strconv.AppendInt(append(b, `,"count":`...), int64(p.Count), 10)
+	b = appendString(append(b, `,"room_status":`...), p.RoomStatus)
+	b = strconv.AppendBool(append(b, `,"has_more":`...), p.HasMore)
+	return append(b, '}')
+}
+
 // Log is the answer of GET /rooms/{id}/log.
 type Log struct {
 	Messages []Message `json:"messages"`
 	Count    int       `json:"count"`
 	Next     *int64    `json:"next"` // for after=; null at the end
+}
+
+// AppendJSON appends the answer as encoding/json would write it.
+func (l *Log) AppendJSON(b []byte) []byte {
+	b = appendAll[Message](append(b, `{"messages":`...), l.Messages)
+	b = strconv.AppendInt(append(b, `,"count":`...), int64(l.Count), 10)
+	b = append(b, `,"next":`...)
+	if l.Next == nil {
+		b = append(b, "null"...)
+	} else {
+		b = strconv.AppendInt(b, *l.Next, 10)
+	}
+	return append(b, '}')
 }
 
 // Ack is the body of POST /rooms/{id}/participants/{pid}/ack.
