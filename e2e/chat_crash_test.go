@@ -10,6 +10,9 @@ import (
 const (
 	frozen, soakFrozen = 3 * time.Second, 45 * time.Second
 	cuts, soakCuts     = 15, 300
+	// The engine is started later every time that it dies young: more would wait
+	// for half a minute each.
+	soakKills = 8
 )
 
 // ledgerOf is the account of a service's own ClickHouse that reads its events.
@@ -56,7 +59,7 @@ func TestPostgresFaults(t *testing.T) {
 func TestSoakPostgresFaults(t *testing.T) {
 	soak(t)
 	t.Parallel()
-	postgresFaults(t, soakRounds, soakCuts, soakFrozen)
+	postgresFaults(t, soakKills, soakCuts, soakFrozen)
 }
 
 func postgresFaults(t *testing.T, kills, cuts int, frozen time.Duration) {

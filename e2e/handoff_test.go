@@ -39,6 +39,7 @@ func TestHandoffs(t *testing.T) {
 	t.Run("rounds", func(t *testing.T) { rounds8(t, clients) })
 	t.Run("count", func(t *testing.T) { count8(t, clients) })
 	t.Run("keys", func(t *testing.T) { keys(t, a, w) })
+	t.Run("stats", func(t *testing.T) { stats(t, a, w) })
 	t.Run("move", func(t *testing.T) { move(t, a) })
 	a.stop(t)
 	b.stop(t)
