@@ -150,7 +150,7 @@ func TestBadUsage(t *testing.T) {
 		"serve --drain-timeout -1s":                      "--drain-timeout must not be negative",
 		"serve --log-level loud":                         `invalid argument "loud" for "--log-level"`,
 		"serve now":                                      `unknown command "now"`,
-		"serve --listen 0.0.0.0:8080":                    "--listen 0.0.0.0:8080 is not loopback: there is no authentication yet",
+		"serve --listen 0.0.0.0:8080":                    "--listen 0.0.0.0:8080 is not loopback: callers must be told apart there: give --oidc-issuer or --tokens-file",
 		"serve --listen :8080":                           "--listen :8080 is not loopback",
 		"serve --listen nowhere":                         `--listen "nowhere" is no host:port`,
 		"serve --push-listen 0.0.0.0:8082":               "give --push-allow-remote to open it",
