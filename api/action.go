@@ -79,7 +79,7 @@ func newChatMetrics(reg prometheus.Registerer) *chatMetrics {
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return registered(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
 	}
-	return &chatMetrics{
+	m := &chatMetrics{
 		rooms:        vec("chat_rooms_total", "Rooms, by what became of them: created, archived, ttl_archived.", "op"),
 		participants: vec("chat_participants_total", "Participants that joined or left.", "op"),
 		messages:     vec("chat_messages_total", "Messages, by kind (message, system, other) and scope (global, dm).", "kind", "scope"),
@@ -88,6 +88,23 @@ func newChatMetrics(reg prometheus.Registerer) *chatMetrics {
 			Name: "chat_polls_total", Help: "Polls that were answered.",
 		})),
 	}
+	// A series that comes with its first event hides that event from rate().
+	for vec, ops := range map[*prometheus.CounterVec][]string{
+		m.rooms:        {"created", "archived", "ttl_archived"},
+		m.participants: {"join", "leave"},
+		m.handoffs:     {"write", "read", "list", "delete", "restore"},
+	} {
+		for _, op := range ops {
+			vec.WithLabelValues(op)
+		}
+	}
+	for _, kind := range []string{defaultKind, store.KindSystem, "other"} {
+		m.messages.WithLabelValues(kind, "global")
+		if kind != store.KindSystem {
+			m.messages.WithLabelValues(kind, "dm")
+		}
+	}
+	return m
 }
 
 func (m *chatMetrics) sent(v *store.Message) {

@@ -52,6 +52,8 @@ func TestHandoffRow(t *testing.T) {
 chat_handoffs_total{op="delete"} 1
 chat_handoffs_total{op="read"} 1
 chat_handoffs_total{op="write"} 2
+chat_handoffs_total{op="list"} 0
+chat_handoffs_total{op="restore"} 0
 `)
 }
 
@@ -365,6 +367,10 @@ func TestIdempotencyKey(t *testing.T) {
 # HELP chat_messages_total Messages, by kind (message, system, other) and scope (global, dm).
 # TYPE chat_messages_total counter
 chat_messages_total{kind="message",scope="global"} 2
+chat_messages_total{kind="message",scope="dm"} 0
+chat_messages_total{kind="system",scope="global"} 0
+chat_messages_total{kind="other",scope="global"} 0
+chat_messages_total{kind="other",scope="dm"} 0
 `)
 }
 

@@ -101,6 +101,7 @@ func TestRoomShapes(t *testing.T) {
 # TYPE chat_rooms_total counter
 chat_rooms_total{op="archived"} 1
 chat_rooms_total{op="created"} 2
+chat_rooms_total{op="ttl_archived"} 0
 `)
 	s.counts("chat_participants_total", `
 # HELP chat_participants_total Participants that joined or left.
@@ -230,6 +231,10 @@ func TestForgedSystemKind(t *testing.T) {
 # HELP chat_messages_total Messages, by kind (message, system, other) and scope (global, dm).
 # TYPE chat_messages_total counter
 chat_messages_total{kind="other",scope="global"} 1
+chat_messages_total{kind="message",scope="global"} 0
+chat_messages_total{kind="message",scope="dm"} 0
+chat_messages_total{kind="system",scope="global"} 0
+chat_messages_total{kind="other",scope="dm"} 0
 `)
 }
 
