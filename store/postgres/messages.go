@@ -30,13 +30,17 @@ func (s *Store) Send(ctx context.Context, a store.Actor, once *store.Once, room 
 		if !again {
 			return send(ctx, q, a, id, room, n)
 		}
-		var m store.Message
-		err := pgx.BeginFunc(ctx, q, func(tx pgx.Tx) (err error) {
-			if m, err = sent(ctx, tx, room, id); errors.Is(err, pgx.ErrNoRows) {
-				m, err = send(ctx, tx, a, id, room, n)
-			}
-			return err
-		})
+		m, err := sent(ctx, q, id)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return m, err
+		}
+		if m, err = send(ctx, q, a, id, room, n); err == nil || transient(err) {
+			return m, err
+		}
+		// It may have waited for an earlier attempt, and then for the room's end.
+		if earlier, e := sent(ctx, q, id); !errors.Is(e, pgx.ErrNoRows) {
+			return earlier, e
+		}
 		return m, err
 	})
 	if err == nil {
@@ -45,18 +49,9 @@ func (s *Store) Send(ctx context.Context, a store.Actor, once *store.Once, room 
 	return m, err
 }
 
-// sent is what an earlier attempt wrote. Its transaction may be under way
-// still: the lock of the room waits for that.
-func sent(ctx context.Context, tx pgx.Tx, room, id uuid.UUID) (store.Message, error) {
-	if _, err := tx.Exec(ctx, `SELECT FROM chat_rooms WHERE id = $1 FOR NO KEY UPDATE`, room); err != nil {
-		return store.Message{}, fmt.Errorf("looking for a message: %w", err)
-	}
-	// More than can be written to one room in the time of all attempts.
-	const recent = 100_000
-	rows, err := tx.Query(ctx, `
-		SELECT `+messageColumns+` FROM (
-			SELECT * FROM chat_messages WHERE room_id = $1 ORDER BY id DESC LIMIT $3
-		) AS recent WHERE send_id = $2`, room, id, recent)
+// sent is what an earlier attempt wrote.
+func sent(ctx context.Context, q querier, id uuid.UUID) (store.Message, error) {
+	rows, err := q.Query(ctx, `SELECT `+messageColumns+` FROM chat_messages WHERE send_id = $1`, id)
 	if err != nil {
 		return store.Message{}, fmt.Errorf("looking for a message: %w", err)
 	}
@@ -94,6 +89,8 @@ func send(ctx context.Context, q querier, a store.Actor, id, room uuid.UUID, n s
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return m, unsent(ctx, q, room, n.ParticipantID)
+	case violated(err) != "":
+		return m, errors.Join(errRaced, err) // an earlier attempt's
 	case err != nil:
 		return m, fmt.Errorf("sending a message: %w", err)
 	}

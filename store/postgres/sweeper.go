@@ -43,6 +43,7 @@ func DefaultSweepConfig() SweepConfig {
 
 // Flags adds the flags.
 func (c *SweepConfig) Flags(f *pflag.FlagSet) {
+	f.DurationVar(&c.Every, "sweep-interval", c.Every, "how often rooms and what is kept are looked at: both outlive their time by up to as much")
 	f.DurationVar(&c.RoomTTL, "room-ttl", c.RoomTTL, "age at which a room is archived (0: never)")
 	f.DurationVar(&c.RoomIdle, "room-idle", c.RoomIdle, "time without a message after which a room is archived (0: never)")
 	f.DurationVar(&c.KeepArchived, "keep-archived-rooms", c.KeepArchived, "how long an archived room is kept, with its messages (0: for ever)")
@@ -54,7 +55,7 @@ func (c *SweepConfig) Flags(f *pflag.FlagSet) {
 func (c *SweepConfig) Validate() error {
 	var errs []error
 	if c.Every <= 0 {
-		errs = append(errs, errors.New("sweeper: the time between sweeps must be positive"))
+		errs = append(errs, errors.New("--sweep-interval must be positive"))
 	}
 	for name, d := range map[string]time.Duration{
 		"room-ttl": c.RoomTTL, "room-idle": c.RoomIdle, "keep-archived-rooms": c.KeepArchived, "keep-messages": c.KeepMessages,

@@ -79,7 +79,8 @@ CREATE TABLE chat_messages (
     kind        text NOT NULL,
     body        text NOT NULL,
     created_at  timestamptz NOT NULL,
-    PRIMARY KEY (room_id, id)
+    PRIMARY KEY (room_id, id),
+    CONSTRAINT chat_messages_send_id_key UNIQUE (send_id)
 );
 
 ALTER SEQUENCE chat_message_id OWNED BY chat_messages.id;

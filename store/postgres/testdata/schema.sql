@@ -60,7 +60,9 @@ TABLE chat_messages
     created_at timestamp with time zone NOT NULL
     CONSTRAINT chat_messages_pkey PRIMARY KEY (room_id, id)
     CONSTRAINT chat_messages_room_id_fkey FOREIGN KEY (room_id) REFERENCES chat_rooms(id) ON DELETE CASCADE
+    CONSTRAINT chat_messages_send_id_key UNIQUE (send_id)
     CREATE UNIQUE INDEX chat_messages_pkey ON public.chat_messages USING btree (room_id, id)
+    CREATE UNIQUE INDEX chat_messages_send_id_key ON public.chat_messages USING btree (send_id)
 TABLE chat_outbox
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY
     event_id uuid NOT NULL
