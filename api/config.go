@@ -22,12 +22,16 @@ func (c *Config) Flags(f *pflag.FlagSet) {
 
 // Validate reports every mistake at once in the bounds.
 func (c *Config) Validate() error {
-	const most = 16 << 20 // what a row of Postgres and a context can be asked to hold
+	const (
+		// Postgres searches texts whose words, with their places, fit in 1 MiB.
+		mostHandoff = 256 << 10
+		mostMessage = 16 << 20
+	)
 	var errs []error
-	if c.MaxHandoffBytes < 1 || c.MaxHandoffBytes > most {
-		errs = append(errs, errors.New("--max-handoff-bytes must be 1 to 16 MiB"))
+	if c.MaxHandoffBytes < 1 || c.MaxHandoffBytes > mostHandoff {
+		errs = append(errs, errors.New("--max-handoff-bytes must be 1 to 262144 (256 KiB): a larger text cannot be searched"))
 	}
-	if c.MaxMessageBytes < 1 || c.MaxMessageBytes > most {
+	if c.MaxMessageBytes < 1 || c.MaxMessageBytes > mostMessage {
 		errs = append(errs, errors.New("--max-message-bytes must be 1 to 16 MiB"))
 	}
 	if c.MaxWait < time.Second || c.MaxWait > time.Minute {

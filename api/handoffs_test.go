@@ -296,7 +296,9 @@ func TestListHandoffs(t *testing.T) {
 		"updated_before=2020-01-01":              nil,
 		"updated_before=" + time.Now().Add(time.Hour).UTC().Format(time.RFC3339): want,
 		"limit=2":   {"k6", "k5"},
-		"limit=500": want,
+		"limit=501": want, // more than a page holds
+
+		"limit=&after=&q=&updated_before=&kind=": want,
 	} {
 		if diff := cmp.Diff(want, keys(query)); diff != "" {
 			t.Errorf("%s: %s", query, diff)
@@ -317,15 +319,12 @@ func TestListHandoffs(t *testing.T) {
 		t.Error(diff)
 	}
 	for query, field := range map[string]string{
-		"limit=0": "limit", "limit=501": "limit", "limit=x": "limit", "limit=": "limit", "limit=-1": "limit", "limit=1&limit=2": "limit",
-		"after=x": "after", "after=": "after", "after=" + cursor(time.UnixMicro(-1), uuid.Nil): "after", "after=AAAA": "after",
+		"limit=0": "limit", "limit=x": "limit", "limit=-1": "limit", "limit=1&limit=2": "limit",
+		"after=x": "after", "after=" + cursor(time.UnixMicro(-1), uuid.Nil): "after", "after=AAAA": "after",
 		"updated_before=yesterday": "updated_before", "updated_before=0001-01-01T00:00:00Z": "updated_before",
 		"colour=red": "colour", "project=%FF": "project", "project=%00": "project", "q=" + strings.Repeat("x", 1025): "q", "project=%zz": "query",
 	} {
 		s.do("GET", "/handoffs?"+query, nil).fails(400, field)
-	}
-	if e := s.do("GET", "/handoffs?limit=501", nil).fails(400, "limit"); !strings.Contains(e.Message, "500") {
-		t.Error("the maximum is not named")
 	}
 }
 

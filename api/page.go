@@ -30,7 +30,8 @@ const (
 type params map[string]string
 
 // parameters reads the query. One that is not known is an error rather than a
-// filter that does nothing.
+// filter that does nothing. An empty one asks for nothing: clients write what
+// they do not ask for so.
 func parameters(r *http.Request, known ...string) (params, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -51,24 +52,27 @@ func parameters(r *http.Request, known ...string) (params, error) {
 		case !utf8.ValidString(v[0]) || strings.ContainsRune(v[0], 0):
 			return nil, envelope.BadField(name, "is not UTF-8 without NUL", "encode it as UTF-8")
 		}
-		out[name] = v[0]
+		if v[0] != "" || name == advanceParameter { // which says too much to be guessed
+			out[name] = v[0]
+		}
 	}
 	return out, nil
 }
 
 func (p params) get(name string) string { return p[name] }
 
-// limit is the size of a page.
+// limit is the size of a page. More than there is room for is no mistake: next
+// says that there is more.
 func (p params) limit() (int, error) {
 	v, ok := p["limit"]
 	if !ok {
 		return defaultLimit, nil
 	}
 	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > maxLimit {
-		return 0, envelope.BadField("limit", "is no whole number from 1 to "+strconv.Itoa(maxLimit), "read more with after")
+	if err != nil || n < 1 {
+		return 0, envelope.BadField("limit", "is no whole number above 0", "a page holds "+strconv.Itoa(maxLimit)+" at most; read more with after")
 	}
-	return n, nil
+	return min(n, maxLimit), nil
 }
 
 // id is a message's id; ok tells whether it was given.

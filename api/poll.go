@@ -14,7 +14,9 @@ import (
 	"github.com/szymonrychu/tatara-ledger/store"
 )
 
-var pollParameters = []string{"participant", "wait", "advance", "after", "limit"}
+const advanceParameter = "advance"
+
+var pollParameters = []string{"participant", "wait", advanceParameter, "after", "limit"}
 
 // poll answers GET /rooms/{id}/messages.
 func (s *server) poll(w http.ResponseWriter, r *http.Request, n *note) error {
@@ -75,16 +77,16 @@ func (s *server) pollQuery(r *http.Request, room uuid.UUID) (q store.PollQuery, 
 // clients rely on it, unless it says where to start itself.
 func advances(p params) (bool, error) {
 	_, after := p["after"]
-	v, given := p["advance"]
+	v, given := p[advanceParameter]
 	switch {
 	case !given:
 		return !after, nil
 	case v == "false" || v == "0":
 		return false, nil
 	case v != "true" && v != "1":
-		return false, envelope.BadField("advance", "is neither true nor false", "leave it out for true")
+		return false, envelope.BadField(advanceParameter, "is neither true nor false", "leave it out for true")
 	case after:
-		return false, envelope.BadField("advance", "cannot be true with after", "leave one of them out, and acknowledge what was dealt with")
+		return false, envelope.BadField(advanceParameter, "cannot be true with after", "leave one of them out, and acknowledge what was dealt with")
 	}
 	return true, nil
 }

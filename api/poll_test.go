@@ -141,9 +141,9 @@ func TestPollParameters(t *testing.T) {
 	s.do("GET", "/rooms/"+room+"/messages", nil).fails(400, "participant")
 	s.do("GET", "/rooms/"+room+"/messages?participant=", nil).fails(400, "participant")
 	for query, field := range map[string]string{
-		"wait=": "wait", "wait=x": "wait", "wait=-1": "wait", "wait=-1s": "wait", "wait=-0.5s": "wait", "wait=1e3": "wait",
+		"wait=x": "wait", "wait=-1": "wait", "wait=-1s": "wait", "wait=-0.5s": "wait", "wait=1e3": "wait",
 		"wait=1s&wait=2s": "wait", "advance=maybe": "advance", "advance=": "advance", "advance=true&after=1": "advance",
-		"after=-1": "after", "after=x": "after", "limit=501": "limit", "limit=0": "limit", "timeout=3": "timeout",
+		"after=-1": "after", "after=x": "after", "limit=0": "limit", "timeout=3": "timeout",
 	} {
 		s.do("GET", "/rooms/"+room+"/messages?participant="+p+"&"+query, nil).fails(400, field)
 	}
