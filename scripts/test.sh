@@ -31,5 +31,9 @@ if [ -z "${TATARA_LEDGER_CHDB_LIB:-}" ]; then
 	[ "${CI:-}" != true ] || exit 1
 fi
 
+# Prometheus' own tools check the alerting rules and the example routing.
+need promtool prometheus || echo 'SKIPPED: the tests of the alerting rules.' >&2
+need amtool prometheus-alertmanager || echo "SKIPPED: the check of Alertmanager's routing." >&2
+
 # A package takes a minute or two; engines on a busy machine take longer.
 exec "$GO" test $race -shuffle=on -timeout 15m "$@" ./...
