@@ -35,6 +35,7 @@ type options struct {
 	seconds int
 	only    string
 	large   bool
+	times   int
 	loader  loadSpec
 }
 
@@ -49,7 +50,8 @@ func run(ctx context.Context, args []string) (err error) {
 	fs.IntVar(&o.rounds, "rounds", 5, "how often pgbench and the service take turns; the median round counts")
 	fs.IntVar(&o.seconds, "seconds", 3, "length of a turn")
 	fs.StringVar(&o.only, "only", "", "measure these only, separated by commas: the names of operations, and waits")
-	fs.BoolVar(&o.large, "large", false, "measure reads with a million handoffs and ten million messages too")
+	fs.BoolVar(&o.large, "large", false, "measure reads with many more rows too")
+	fs.IntVar(&o.times, "times", 100, "how many times as many rows; 100 are a million handoffs and ten million messages")
 	o.loader.flags(fs)
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -135,7 +137,7 @@ func (b *bench) rates(ctx context.Context) error {
 // growth measures how much slower reads are with many rows.
 func (b *bench) growth(ctx context.Context) error {
 	start := time.Now()
-	if err := b.load(ctx, large); err != nil {
+	if err := b.load(ctx, dataset{small.handoffs * b.times, small.rooms, small.messages * b.times}); err != nil {
 		return fmt.Errorf("loading many rows: %w", err)
 	}
 	fmt.Printf("large_load_s %.0f s\n", time.Since(start).Seconds())
