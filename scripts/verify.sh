@@ -27,12 +27,21 @@ before=$(state)
 echo 'go generate' >&2
 "$GO" generate ./... || wrong 'go generate fails'
 
-# A test that makes goldens asks for *update; where a helper of it does, the
-# whole package runs.
-golden=$(git ls-files -co --exclude-standard '*_test.go' | while IFS= read -r file; do
-	[ ! -f "$file" ] || awk -v package="./${file%/*}" '
-		/^func / { name = $2; sub(/[(\[].*/, "", name) }
-		/\*update([^A-Za-z0-9_]|$)/ { print package, (name ~ /^Test/ ? "^" name "$" : ".") }' "$file"
+# A test that makes goldens asks for *update, itself or in a helper that it calls.
+tests() { # PATTERN FILE...: the functions in whose bodies the pattern is
+	pattern=$1
+	shift
+	awk -v pattern="$pattern" '
+		/^func / { name = $2; sub(/[(\[].*/, "", name); next }
+		$0 ~ pattern { print name }' "$@" | sort -u
+}
+golden=$(git ls-files -co --exclude-standard '*_test.go' | sed 's,/[^/]*$,,' | sort -u | while IFS= read -r package; do
+	for name in $(tests '[*]update([^A-Za-z0-9_]|$)' "$package"/*_test.go); do
+		case $name in
+		Test*) echo "./$package ^$name\$" ;;
+		*) for test in $(tests "(^|[^A-Za-z0-9_.])$name[(]" "$package"/*_test.go); do echo "./$package ^$test\$"; done ;;
+		esac
+	done
 done | sort -u)
 if [ -n "$golden" ]; then
 	printf 'goldens:\n%s\n' "$golden" >&2
