@@ -14,7 +14,7 @@ import (
 // Reads are noted in batches: a read must cost no write of its own.
 const (
 	readNotes    = 4096        // that may wait; more are dropped and counted
-	readEvery    = time.Second // how long a note may wait
+	readEvery    = 200 * time.Millisecond // how long a note may wait
 	readPatience = 5 * time.Second
 )
 
@@ -31,7 +31,7 @@ func newReads(pool *pgxpool.Pool, m *metrics, log *slog.Logger) *reads {
 }
 
 // Recorded takes note of a read of a handoff, if there is room for it; it
-// never waits. What it takes is lost if the process dies within a second. It
+// never waits. What it takes is lost if the process dies before it is written. It
 // gives the event its id, and a time if it has none.
 func (s *Store) Recorded(e store.Event) {
 	var err error
