@@ -13,7 +13,7 @@ import (
 
 // Reads are noted in batches: a read must cost no write of its own.
 const (
-	readNotes    = 4096        // that may wait; more are dropped and counted
+	readNotes    = 4096                   // that may wait; more are dropped and counted
 	readEvery    = 200 * time.Millisecond // how long a note may wait
 	readPatience = 5 * time.Second
 )
