@@ -49,7 +49,7 @@ func TestLongPolls(t *testing.T) {
 		slowest = max(slowest, heard.Sub(sent))
 	}
 	t.Logf("the slowest was heard after %s", slowest)
-	if slowest > 5*time.Second {
+	if slowest > 15*time.Second {
 		t.Errorf("a message was heard after %s", slowest)
 	}
 
@@ -75,7 +75,7 @@ func TestLongPolls(t *testing.T) {
 		return here.ArchiveRoom(t.Context(), r.ID)
 	})
 	got, err = poll()
-	if took := time.Since(begin); err != nil || got.RoomStatus != "archived" || took > 10*time.Second {
+	if took := time.Since(begin); err != nil || got.RoomStatus != "archived" || took > 20*time.Second {
 		t.Errorf("a poll whose room ends: %+v, %v, after %s", got, err, took)
 	}
 	if err := group.Wait(); err != nil {
@@ -104,7 +104,7 @@ func stopUnderPolls(t *testing.T, s *service, c *client.Client) {
 	until(t, "all polls wait", func() bool { return s.metric(t, "go_goroutines") >= before+idlers })
 	begin := time.Now()
 	s.stop(t)
-	if took := time.Since(begin); took > 15*time.Second {
+	if took := time.Since(begin); took > 25*time.Second {
 		t.Errorf("the stop took %s", took)
 	}
 	if err := group.Wait(); err != nil {

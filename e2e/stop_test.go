@@ -68,7 +68,7 @@ func TestStopWhileClickHouseHangs(t *testing.T) {
 		signal(syscall.SIGINT)
 		return s.ended()
 	})
-	within("the end by a Ctrl-C after it", 5*time.Second, begin)
+	within("the end by a Ctrl-C after it", 15*time.Second, begin)
 
 	s.start(t)
 	drained(t, s)
