@@ -25,14 +25,15 @@ func (c *Config) Validate() error {
 	const (
 		// Postgres searches texts whose words, with their places, fit in 1 MiB.
 		mostHandoff = 256 << 10
-		mostMessage = 16 << 20
+		// A page of 500 must fit in memory.
+		mostMessage = 256 << 10
 	)
 	var errs []error
 	if c.MaxHandoffBytes < 1 || c.MaxHandoffBytes > mostHandoff {
 		errs = append(errs, errors.New("--max-handoff-bytes must be 1 to 262144 (256 KiB): a larger text cannot be searched"))
 	}
 	if c.MaxMessageBytes < 1 || c.MaxMessageBytes > mostMessage {
-		errs = append(errs, errors.New("--max-message-bytes must be 1 to 16 MiB"))
+		errs = append(errs, errors.New("--max-message-bytes must be 1 to 262144 (256 KiB)"))
 	}
 	if c.MaxWait < time.Second || c.MaxWait > time.Minute {
 		errs = append(errs, errors.New("--max-poll-wait must be a second to a minute: the clients give up after 60 s"))

@@ -29,6 +29,15 @@ const (
 // escape every byte by six, and there is room for the other fields.
 func rawLimit(n int) int64 { return 6*int64(n) + smallBody }
 
+// tooLargeHint names the bound that a client can keep to: that of the text, where
+// there is one.
+func tooLargeHint(limit int64) string {
+	if limit > smallBody {
+		return fmt.Sprintf("a body may have %d bytes", (limit-smallBody)/6)
+	}
+	return fmt.Sprintf("a request may have %d bytes", limit)
+}
+
 // readJSON decodes the request's body, one JSON object, and returns it as it
 // came. Fields that are not known are ignored: clients may send more.
 func readJSON(r *http.Request, limit int64, into any) ([]byte, error) {
@@ -39,7 +48,7 @@ func readJSON(r *http.Request, limit int64, into any) ([]byte, error) {
 	}
 	tooLarge := &envelope.Error{
 		Status: http.StatusRequestEntityTooLarge, Field: "body", Message: "the request is too large",
-		Hint: fmt.Sprintf("the limit is %d bytes, JSON included", limit),
+		Hint: tooLargeHint(limit),
 	}
 	if r.ContentLength > limit {
 		return nil, tooLarge

@@ -59,7 +59,7 @@ func (a *Authenticator) Limit(next http.Handler) http.Handler {
 		if a.limits.exceeded(w, r) {
 			envelope.Fail(w, &envelope.Error{
 				Status: http.StatusTooManyRequests, Message: "too many requests in the last minute",
-				Hint: "wait, poll less often, or raise --rate-limit-run or --rate-limit-subject", Retry: limitRetry,
+				Hint: "wait, and ask less often: let polls wait for messages", Retry: limitRetry,
 			})
 			return
 		}

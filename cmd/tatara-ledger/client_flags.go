@@ -29,7 +29,7 @@ type clientFlags struct {
 }
 
 func (f *clientFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.url, "url", "", "`URL` of the service (default: $TATARA_CHAT_URL, else "+client.DefaultURL+")")
+	flags.StringVar(&f.url, "url", "", "`URL` of the service (default: $TATARA_LEDGER_URL, else $TATARA_CHAT_URL, else "+client.DefaultURL+")")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the bearer token (default: $TATARA_LEDGER_TOKEN)")
 	flags.StringVar(&f.oidcIssuer, "oidc-issuer", "", "`URL` of the OpenID Connect provider to get a token from, by client credentials")
 	flags.StringVar(&f.oidcClientID, "oidc-client-id", "", "client `id` there; without one no token is asked for")

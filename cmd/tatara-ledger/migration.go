@@ -29,7 +29,7 @@ func (s *service) migrateUntilDone(ctx context.Context, what string, migrate fun
 			err = backoff.Permanent(err)
 		case !warned[symptom(err)]:
 			warned[symptom(err)] = true
-			s.log.Warn("a schema cannot be migrated yet; facts are taken and stay in the journal", "store", what, "error", err)
+			s.log.Warn("a schema cannot be migrated yet; facts stay in the journal, and handoffs wait", "store", what, "error", err)
 		}
 		return steps, err
 	}, backoff.WithBackOff(policy), backoff.WithMaxElapsedTime(0))

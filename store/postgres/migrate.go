@@ -17,9 +17,12 @@ var migrations embed.FS
 
 const versionTable = "public.tatara_ledger_schema_version"
 
-// migrationLock is an advisory lock. The number is arbitrary and never
-// changes.
-const migrationLock = 0x7a7a_1ed6
+// Advisory locks, one for each store. The numbers are arbitrary and never
+// change.
+const (
+	ledgerLock    = 0x7a7a_1ed6
+	migrationLock = 0x7a7a_c4a7
+)
 
 // Migrate brings the schema to the newest version and returns how many steps
 // it took. Steps only go forward, and code of the previous version works on the
@@ -30,7 +33,7 @@ func (s *Store) Migrate(ctx context.Context) (int, error) { return s.migrateTo(c
 const latest = -1
 
 func (s *Store) migrateTo(ctx context.Context, version int32) (steps int, err error) {
-	err = s.locked(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = s.locked(ctx, migrationLock, func(ctx context.Context, conn *pgxpool.Conn) error {
 		steps, err = migrateConn(ctx, conn, version)
 		return err
 	})
@@ -66,19 +69,20 @@ func migrateConn(ctx context.Context, conn *pgxpool.Conn, version int32) (steps 
 	return steps, nil
 }
 
-// Locked runs do while no other replica migrates: of all stores, Postgres has
-// the only lock that ends with its holder.
+// Locked runs do while no other replica is in it, to migrate ClickHouse: of both
+// stores, Postgres has the only lock that ends with its holder. The migration of
+// Postgres does not wait for it.
 func (s *Store) Locked(ctx context.Context, do func(context.Context) error) error {
-	return s.locked(ctx, func(ctx context.Context, _ *pgxpool.Conn) error { return do(ctx) })
+	return s.locked(ctx, ledgerLock, func(ctx context.Context, _ *pgxpool.Conn) error { return do(ctx) })
 }
 
-func (s *Store) locked(ctx context.Context, do func(context.Context, *pgxpool.Conn) error) error {
+func (s *Store) locked(ctx context.Context, lock int64, do func(context.Context, *pgxpool.Conn) error) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("reaching Postgres: %w", err)
 	}
 	defer conn.Release()
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrationLock); err != nil {
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", lock); err != nil {
 		return fmt.Errorf("locking the migrations: %w", err)
 	}
 	err = do(ctx, conn)
@@ -86,7 +90,7 @@ func (s *Store) locked(ctx context.Context, do func(context.Context, *pgxpool.Co
 	// itself when the connection ends.
 	unlock, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
-	if _, e := conn.Exec(unlock, "SELECT pg_advisory_unlock($1)", migrationLock); e != nil {
+	if _, e := conn.Exec(unlock, "SELECT pg_advisory_unlock($1)", lock); e != nil {
 		err = errors.Join(err, fmt.Errorf("unlocking the migrations: %w", e))
 	}
 	return err

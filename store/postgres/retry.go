@@ -50,7 +50,9 @@ func (s *Store) outcome(ctx context.Context, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("waiting for Postgres: %w", ctx.Err())
-	case transient(err), refused(err), errors.Is(err, context.DeadlineExceeded):
+	case transient(err), refused(err), errors.Is(err, context.DeadlineExceeded),
+		// Not by the caller: the store is being closed.
+		errors.Is(err, context.Canceled), s.closed.Load():
 		s.metrics.unavailable.Inc()
 		return errors.Join(store.ErrUnavailable, err)
 	}
@@ -67,6 +69,7 @@ func transient(err error) bool {
 		return strings.HasPrefix(e.Code, connectionException) || slices.Contains([]string{
 			"25006",          // the server has become a replica: a failover
 			"40001", "40P01", // serialization failure, deadlock
+			"42P01", "42703", // no such table or column: not migrated yet
 			"53300",                   // too many connections
 			"57P01", "57P02", "57P03", // shutting down, crashed, starting up
 		}, e.Code)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,6 +24,7 @@ type Store struct {
 	pool    *pgxpool.Pool
 	hub     *hub
 	reads   *reads
+	closed  atomic.Bool
 	log     *slog.Logger
 	metrics *metrics
 }
@@ -100,7 +102,10 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // Close closes the connections, when they are given back.
-func (s *Store) Close() { s.pool.Close() }
+func (s *Store) Close() {
+	s.closed.Store(true)
+	s.pool.Close()
+}
 
 // newID is the identity of something new. Those of later moments sort later,
 // which keeps the writes to an index together.
