@@ -153,8 +153,8 @@ func (i *handoffImport) summary() string {
 }
 
 // maxLineBytes is more than the longest body that a service can be told to
-// keep (16 MiB) takes when every byte is escaped.
-const maxLineBytes = 128 << 20
+// keep (256 KiB) takes when every byte is escaped.
+const maxLineBytes = 2 << 20
 
 func (i *handoffImport) run(ctx context.Context, in io.Reader) error {
 	i.bar.start(-1)

@@ -125,7 +125,8 @@ func (s *service) keepLedger(ctx context.Context) error {
 }
 
 // keepChat makes the store of handoffs and rooms ready and then does what it
-// does by itself. Requests wait meanwhile, as long as for any Postgres that is away.
+// does by itself. Requests wait meanwhile, as long as for any Postgres that is
+// away.
 func (s *service) keepChat(ctx context.Context) error {
 	if err := s.migrateUntilDone(ctx, "Postgres", s.chat.Migrate, s.chatReady); err != nil || ctx.Err() != nil {
 		return err

@@ -36,7 +36,9 @@ func TestRequestsWaitForTheSchema(t *testing.T) {
 func TestMigrateBesideTheLedgersLock(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, engines.Postgres(t))
-	err := s.Locked(t.Context(), func(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // one lock for both would wait for ever
+	defer cancel()
+	err := s.Locked(ctx, func(ctx context.Context) error {
 		_, err := s.Migrate(ctx)
 		return err
 	})
