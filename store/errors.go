@@ -20,6 +20,8 @@ var (
 	ErrBeyond = errors.New("beyond the last message")
 	// ErrKeyReused: the idempotency key came with another request.
 	ErrKeyReused = errors.New("the idempotency key was used for another request")
+	// ErrTooBroad: a search looks at more than is worth its time.
+	ErrTooBroad = errors.New("the search matches too much")
 	// ErrUnavailable: the store did not answer for as long as it is worth
 	// waiting. What was asked may or may not have happened.
 	ErrUnavailable = errors.New("the store does not answer")

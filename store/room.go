@@ -104,6 +104,9 @@ type PollQuery struct {
 	Participant uuid.UUID
 	// Limit is the size of a page. Required.
 	Limit int
+	// MaxBytes of bodies end a page early, after one message at least; zero:
+	// no bound.
+	MaxBytes int
 	// Advance moves the participant's cursor over what is returned, so that
 	// every message is returned by one poll only.
 	Advance bool

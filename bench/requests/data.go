@@ -71,7 +71,8 @@ func (b *bench) load(ctx context.Context, d dataset) error {
 		{loadParticipants, []any{sharedRoom, clients}},
 		{loadMessages, []any{d.rooms, d.messages, texts(messageBytes)}},
 		{loadMoving, []any{movingRooms, movingStart, movingRows, clients, texts(messageBytes)}},
-		{sql: `UPDATE chat_participants AS p SET last_seen_id = coalesce((SELECT max(id) FROM chat_messages WHERE room_id = p.room_id), 0)`},
+		{sql: `UPDATE chat_rooms AS r SET last_message_id = coalesce((SELECT max(id) FROM chat_messages WHERE room_id = r.id), 0)`},
+		{sql: `UPDATE chat_participants AS p SET last_seen_id = r.last_message_id FROM chat_rooms AS r WHERE r.id = p.room_id`},
 		{sql: fmt.Sprint(`ALTER SEQUENCE chat_message_id RESTART `, nextMessage)},
 	}
 	restore, err := b.dropIndexes(ctx)

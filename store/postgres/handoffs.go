@@ -120,7 +120,7 @@ const (
 // old revision, must collide. Only the oldest are looked at, however many there
 // are for the moment.
 const afterWrite = `
-		RETURNING h.*
+		RETURNING ` + handoffColumns + `
 	), kept AS (
 		INSERT INTO chat_handoff_revisions (handoff_key, revision, write_id, handoff_id, project, repo, kind, body,
 			created_by, created_at, written_by, written_at, request_id, restored)
@@ -191,7 +191,8 @@ func (s *Store) Handoff(ctx context.Context, key string) (store.Handoff, error) 
 }
 
 // DeleteHandoff deletes the handoff of a key and reports whether there was
-// one. Its revisions stay. Error: [store.ErrPrecondition].
+// one. Its revisions stay, see [SweepConfig.KeepDeleted]. Error:
+// [store.ErrPrecondition].
 func (s *Store) DeleteHandoff(ctx context.Context, a store.Actor, key string, p store.Precondition) (bool, error) {
 	id, err := newID()
 	if err != nil {
@@ -199,29 +200,45 @@ func (s *Store) DeleteHandoff(ctx context.Context, a store.Actor, key string, p 
 	}
 	demanding := p.Exists || len(p.Revisions) > 0
 	return retry(ctx, s, func(ctx context.Context, again bool) (bool, error) {
+		if again {
+			// What is there now may be somebody's write since.
+			if done, err := s.deleted(ctx, id); done || err != nil {
+				return done, err
+			}
+		}
 		var deleted bool
 		err := s.pool.QueryRow(ctx, `
 			WITH gone AS (
-				DELETE FROM chat_handoffs WHERE handoff_key = $1 AND (cardinality($2::bigint[]) = 0 OR revision = ANY ($2)) RETURNING *
+				DELETE FROM chat_handoffs WHERE handoff_key = $1 AND (cardinality($2::bigint[]) = 0 OR revision = ANY ($2))
+				RETURNING project, repo, kind, handoff_key, revision
+			), kept AS (
+				INSERT INTO chat_handoff_deletions (delete_id, handoff_key, revision, deleted_at)
+				SELECT $3, handoff_key, revision, clock_timestamp() FROM gone
 			), told AS (
 				INSERT INTO chat_outbox (event_id, at, action, actor, request_id, project, repo, kind, handoff_key, revision)
 				SELECT $3, clock_timestamp(), $4, $5, $6, project, repo, kind, handoff_key, revision FROM gone
 			)
 			SELECT EXISTS (SELECT FROM gone)`,
 			key, append([]int64{}, p.Revisions...), id, string(store.HandoffDeleted), a.Name, a.RequestID).Scan(&deleted)
-		if err != nil {
+		switch {
+		case violated(err) != "":
+			return false, errors.Join(errRaced, err) // an earlier attempt's
+		case err != nil:
 			return false, fmt.Errorf("deleting a handoff: %w", err)
-		}
-		if deleted {
+		case deleted:
 			return true, nil
 		}
-		// Asked anew, since the statement above may have waited for the end of
-		// an earlier attempt, and does not see what came of it.
+		if again {
+			// It may have waited for an earlier attempt that was under way still.
+			if done, err := s.deleted(ctx, id); done || err != nil {
+				return done, err
+			}
+		}
+		// Asked anew, since the statement above may have waited, and does not
+		// see what came of it.
 		var revision int64
 		err = s.pool.QueryRow(ctx, `SELECT revision FROM chat_handoffs WHERE handoff_key = $1`, key).Scan(&revision)
 		switch {
-		case errors.Is(err, pgx.ErrNoRows) && again:
-			return true, nil // an earlier attempt's
 		case errors.Is(err, pgx.ErrNoRows) && demanding:
 			return false, store.ErrPrecondition
 		case errors.Is(err, pgx.ErrNoRows):
@@ -233,4 +250,13 @@ func (s *Store) DeleteHandoff(ctx context.Context, a store.Actor, key string, p 
 		}
 		return false, errRaced // it was written since the delete began
 	})
+}
+
+// deleted reports whether an earlier attempt of a delete was committed.
+func (s *Store) deleted(ctx context.Context, id uuid.UUID) (done bool, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM chat_handoff_deletions WHERE delete_id = $1)`, id).Scan(&done)
+	if err != nil {
+		return false, fmt.Errorf("looking for a delete: %w", err)
+	}
+	return done, nil
 }

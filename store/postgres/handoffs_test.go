@@ -364,3 +364,40 @@ func TestAnUpsertThatWaitedForManyWritesAndADelete(t *testing.T) {
 		t.Error("no retry was counted")
 	}
 }
+
+// The answer to a delete is lost, and the key is written before the delete is
+// repeated. What was written stays.
+func TestARepeatedDeleteSparesWhatWasWrittenSince(t *testing.T) {
+	t.Parallel()
+	address := engines.Postgres(t)
+	direct := openStore(t, address)
+	if _, err := direct.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, through := newProxy(t, address)
+	s := openStore(t, through)
+	writeHandoff(t, s, "k", "old")
+	p.shutGate()
+	lost := p.loseReply(2) // after the description of the statement
+	type result struct {
+		deleted bool
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		deleted, err := s.DeleteHandoff(t.Context(), actor, "k", store.Precondition{})
+		done <- result{deleted, err}
+	}()
+	<-lost
+	writeHandoff(t, direct, "k", "new")
+	p.openGate()
+	if got := <-done; got.err != nil || !got.deleted {
+		t.Errorf("deleted %v, error %v", got.deleted, got.err)
+	}
+	if h, err := direct.Handoff(t.Context(), "k"); err != nil || h.Body != "new" {
+		t.Errorf("body %q, error %v", h.Body, err)
+	}
+	if counted(s.metrics.retries) == 0 {
+		t.Error("nothing was repeated")
+	}
+}

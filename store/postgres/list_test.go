@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,8 +207,10 @@ func TestListsUseTheirIndexes(t *testing.T) {
 		{q: store.HandoffQuery{Project: "p1", UpdatedBefore: after.UpdatedAt}, index: "chat_handoffs_project"},
 		{q: store.HandoffQuery{Project: "p1", Repo: "r1"}, index: "chat_handoffs_project_repo"},
 		{q: store.HandoffQuery{Project: "p1", Repo: "r1", After: after}, index: "chat_handoffs_project_repo"},
-		{q: store.HandoffQuery{Text: "migrations"}, index: "chat_handoffs_text"},
-		{q: store.HandoffQuery{Text: "migrations", Project: "p7"}, index: "chat_handoffs_text"},
+		{q: store.HandoffQuery{Text: "migrations"}, index: "chat_handoffs_words"},
+		{q: store.HandoffQuery{Text: "migrations", Project: "p7"}, index: "chat_handoffs_words"},
+		{q: store.HandoffQuery{Text: "something"}, index: "chat_handoffs_updated"}, // nearly every row
+		{q: store.HandoffQuery{Text: "something", Project: "p7"}, index: "chat_handoffs_project"},
 	} {
 		c.q.Limit = 50
 		sql, args := handoffList(c.q)
@@ -215,5 +218,44 @@ func TestListsUseTheirIndexes(t *testing.T) {
 		if !strings.Contains(plan, c.index+" ") || (c.q.Text == "" && strings.Contains(plan, "Sort")) {
 			t.Errorf("%+v: want a scan of %s in\n%s", c.q, c.index, plan)
 		}
+	}
+}
+
+// A search that looks at too much is ended, and says so; it keeps no connection.
+func TestASearchThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	q := store.HandoffQuery{Text: "something", Limit: 50}
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it was committed
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE chat_handoffs`); err != nil {
+		t.Fatal(err)
+	}
+	s.searchPatience = 50 * time.Millisecond
+	if _, err := s.Handoffs(t.Context(), q); !errors.Is(err, store.ErrTooBroad) {
+		t.Errorf("got %v", err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.searchPatience = time.Minute
+	for range 2 * searchesAtOnce {
+		if _, err := s.Handoffs(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.pool.Stat().AcquiredConns(); n != 0 {
+		t.Errorf("%d connections are held", n)
+	}
+	// While others search, one waits for as long as for Postgres.
+	for range searchesAtOnce {
+		s.searches <- struct{}{}
+	}
+	impatient(s)
+	if _, err := s.Handoffs(t.Context(), q); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v", err)
 	}
 }

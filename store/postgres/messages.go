@@ -67,15 +67,18 @@ func send(ctx context.Context, q querier, a store.Actor, id, room uuid.UUID, n s
 	if err != nil {
 		return store.Message{}, err
 	}
-	// The row of the room comes out of its lock before an id is drawn.
+	// An update that waited for another one evaluates its assignments anew, so
+	// the id and the time are those of a moment at which the room is locked.
 	rows, err := q.Query(ctx, `
 		WITH room AS (
-			SELECT id, status FROM chat_rooms WHERE id = $1 FOR NO KEY UPDATE
+			UPDATE chat_rooms AS r SET last_message_id = nextval('chat_message_id'), last_message_at = clock_timestamp()
+			FROM chat_participants AS author
+			WHERE r.id = $1 AND r.status = 'active' AND author.id = $3 AND author.room_id = $1 AND author.left_at IS NULL
+			RETURNING r.id, r.last_message_id, r.last_message_at, author.id AS author_id, author.name AS author_name
 		), sent AS (
-			INSERT INTO chat_messages (room_id, send_id, author_id, author_name, target_id, kind, body, created_at)
-			SELECT room.id, $2, author.id, author.name, $4, $5, $6, clock_timestamp()
-			FROM room JOIN chat_participants AS author ON author.id = $3 AND author.room_id = $1 AND author.left_at IS NULL
-			WHERE room.status = 'active' RETURNING *
+			INSERT INTO chat_messages (room_id, id, send_id, author_id, author_name, target_id, kind, body, created_at)
+			SELECT id, last_message_id, $2, author_id, author_name, $4, $5, $6, last_message_at FROM room
+			RETURNING *
 		), told AS (
 			INSERT INTO chat_outbox (event_id, at, action, actor, request_id, kind, room_id, participant_id, message_id, direct, bytes)
 			SELECT $2, created_at, $7, $8, $9, kind, room_id, author_id, id, target_id IS NOT NULL, octet_length(body) FROM sent

@@ -34,13 +34,14 @@ func (s *Store) Join(ctx context.Context, a store.Actor, once *store.Once, room 
 				return p, err
 			}
 		}
-		// The lock keeps the room from being archived meanwhile.
+		// The lock keeps the room from being archived meanwhile, and what comes
+		// out of it is the row as of then.
 		rows, err := q.Query(ctx, `
 			WITH room AS (
-				SELECT id, status FROM chat_rooms WHERE id = $1 FOR SHARE
+				SELECT id, status, last_message_id FROM chat_rooms WHERE id = $1 FOR SHARE
 			), joined AS (
 				INSERT INTO chat_participants (id, room_id, name, role, joined_at, last_seen_id)
-				SELECT $2, id, $3, $4, clock_timestamp(), coalesce((SELECT max(id) FROM chat_messages WHERE room_id = $1), 0)
+				SELECT $2, id, $3, $4, clock_timestamp(), last_message_id
 				FROM room WHERE status = 'active' RETURNING *
 			), told AS (
 				INSERT INTO chat_outbox (event_id, at, action, actor, request_id, room_id, participant_id)

@@ -44,14 +44,14 @@ func (s *Store) look(ctx context.Context, q store.PollQuery) (page, error) {
 	var p page
 	var last int64
 	rows, err := s.pool.Query(ctx, `
-		SELECT r.status, p.last_seen_id, l.last_id,
+		SELECT r.status, p.last_seen_id, r.last_message_id,
 			m.id, m.author_id, m.author_name, m.target_id, m.kind, m.body, m.created_at
 		FROM chat_participants AS p
 		JOIN chat_rooms AS r ON r.id = p.room_id
-		CROSS JOIN LATERAL (SELECT coalesce(max(id), 0) AS last_id FROM chat_messages WHERE room_id = p.room_id) AS l
 		LEFT JOIN LATERAL (
 			SELECT * FROM chat_messages AS m
-			WHERE m.room_id = p.room_id AND m.id > coalesce($4, p.last_seen_id)
+			WHERE r.last_message_id > coalesce($4, p.last_seen_id) -- else the messages are not touched
+				AND m.room_id = p.room_id AND m.id > coalesce($4, p.last_seen_id)
 				AND (m.target_id IS NULL OR m.target_id = p.id OR m.author_id = p.id)
 			ORDER BY m.id LIMIT $3
 		) AS m ON true
@@ -60,31 +60,38 @@ func (s *Store) look(ctx context.Context, q store.PollQuery) (page, error) {
 	if err != nil {
 		return p, fmt.Errorf("polling: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m store.Message, err error) {
+	defer rows.Close()
+	there := false
+	for size := 0; rows.Next(); there = true {
+		m := store.Message{RoomID: q.Room}
 		var id *int64
 		var author, kind, body *string
 		var created *time.Time
-		m.RoomID = q.Room
-		err = row.Scan(&p.Status, &p.from, &last, &id, &m.AuthorID, &author, &m.TargetID, &kind, &body, &created)
-		if id != nil {
-			m.ID, m.AuthorName, m.Kind, m.Body, m.CreatedAt = *id, *author, *kind, *body, *created
+		if err := rows.Scan(&p.Status, &p.from, &last, &id, &m.AuthorID, &author, &m.TargetID, &kind, &body, &created); err != nil {
+			return p, fmt.Errorf("polling: %w", err)
 		}
-		return m, err
-	})
-	switch {
+		if id == nil {
+			continue // no message
+		}
+		size += len(*body)
+		if n := len(p.Messages); n == q.Limit || n > 0 && q.MaxBytes > 0 && size > q.MaxBytes {
+			p.More = true
+			break
+		}
+		m.ID, m.AuthorName, m.Kind, m.Body, m.CreatedAt = *id, *author, *kind, *body, *created
+		p.Messages = append(p.Messages, m)
+	}
+	rows.Close()
+	switch err := rows.Err(); {
 	case err != nil:
 		return p, fmt.Errorf("polling: %w", err)
-	case len(found) == 0:
+	case !there:
 		return p, missing(ctx, s.pool, q.Room)
-	case found[0].ID == 0:
-		found = nil
 	}
-	p.More = len(found) > q.Limit
-	p.Messages = found[:min(len(found), q.Limit)]
 	// Past what others said among themselves, so that it is not read again.
 	p.to = last
 	if p.More {
-		p.to = p.Messages[q.Limit-1].ID
+		p.to = p.Messages[len(p.Messages)-1].ID
 	}
 	return p, nil
 }
@@ -122,7 +129,7 @@ func (s *Store) Ack(ctx context.Context, roomID, id uuid.UUID, seen int64) (stor
 		rows, err := s.pool.Query(ctx, `
 			UPDATE chat_participants SET last_seen_id = greatest(last_seen_id, $3)
 			WHERE id = $2 AND room_id = $1 AND left_at IS NULL
-				AND $3 <= greatest(last_seen_id, (SELECT max(id) FROM chat_messages WHERE room_id = $1))
+				AND $3 <= greatest(last_seen_id, (SELECT last_message_id FROM chat_rooms WHERE id = $1))
 			RETURNING `+participantColumns, roomID, id, seen)
 		if err != nil {
 			return store.Participant{}, fmt.Errorf("acknowledging: %w", err)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,6 +100,30 @@ func TestOthersDirectMessagesAreNoMore(t *testing.T) {
 	q.Limit = 1
 	if diff := cmp.Diff(store.Poll{Messages: []store.Message{seen}, Status: store.Active}, poll(t, s, q)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A page of large messages ends early, and the next one goes on behind it.
+func TestAPageOfLargeMessages(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	room := newRoom(t, s)
+	ann, bob := join(t, s, room.ID, "ann"), join(t, s, room.ID, "bob")
+	var all []store.Message
+	for _, size := range []int{400, 400, 300, 5000, 100} {
+		all = append(all, say(t, s, ann, "", strings.Repeat("x", size)))
+	}
+	q := store.PollQuery{Room: room.ID, Participant: bob.ID, Limit: 10, MaxBytes: 1000, Advance: true}
+	for _, want := range []store.Poll{
+		{Messages: all[:2], Status: store.Active, More: true},
+		{Messages: all[2:3], Status: store.Active, More: true},
+		{Messages: all[3:4], Status: store.Active, More: true}, // one at least
+		{Messages: all[4:], Status: store.Active},
+		{Status: store.Active},
+	} {
+		if diff := cmp.Diff(want, poll(t, s, q)); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 

@@ -27,6 +27,9 @@ type Store struct {
 	closed  atomic.Bool
 	log     *slog.Logger
 	metrics *metrics
+
+	searches       chan struct{} // holds one for each search under way
+	searchPatience time.Duration
 }
 
 // querier is a pool or a transaction.
@@ -63,6 +66,8 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger, reg prometheus.Regi
 		cfg: cfg, pool: pool, log: log, metrics: m,
 		hub:   newHub(pool, log),
 		reads: newReads(pool, m, log),
+
+		searches: make(chan struct{}, searchesAtOnce), searchPatience: searchPatience,
 	}, nil
 }
 

@@ -31,6 +31,9 @@ type SweepConfig struct {
 	// KeepMessages is how long a message is kept. Default zero: as long as its
 	// room. Who has not read it by then never will.
 	KeepMessages time.Duration
+	// KeepDeleted is how long the revisions of a deleted handoff are kept, and it
+	// can be restored. Default zero: for ever.
+	KeepDeleted time.Duration
 	// KeepKeys is how long an Idempotency-Key makes a create happen once.
 	// Default 24 h. Too low and a late repeat creates a second one.
 	KeepKeys time.Duration
@@ -48,6 +51,7 @@ func (c *SweepConfig) Flags(f *pflag.FlagSet) {
 	f.DurationVar(&c.RoomIdle, "room-idle", c.RoomIdle, "time without a message after which a room is archived (0: never)")
 	f.DurationVar(&c.KeepArchived, "keep-archived-rooms", c.KeepArchived, "how long an archived room is kept, with its messages (0: for ever)")
 	f.DurationVar(&c.KeepMessages, "keep-messages", c.KeepMessages, "how long a message is kept (0: as long as its room)")
+	f.DurationVar(&c.KeepDeleted, "keep-deleted-handoffs", c.KeepDeleted, "how long a deleted handoff can be restored (0: for ever)")
 	f.DurationVar(&c.KeepKeys, "keep-idempotency-keys", c.KeepKeys, "how long an Idempotency-Key makes a create happen once")
 }
 
@@ -58,14 +62,11 @@ func (c *SweepConfig) Validate() error {
 		errs = append(errs, errors.New("--sweep-interval must be positive"))
 	}
 	for name, d := range map[string]time.Duration{
-		"room-ttl": c.RoomTTL, "room-idle": c.RoomIdle, "keep-archived-rooms": c.KeepArchived, "keep-messages": c.KeepMessages,
+		"room-ttl": c.RoomTTL, "room-idle": c.RoomIdle, "keep-archived-rooms": c.KeepArchived, "keep-messages": c.KeepMessages, "keep-deleted-handoffs": c.KeepDeleted,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("--%s must not be negative", name))
 		}
-	}
-	if c.KeepMessages > 0 && c.KeepMessages < c.RoomIdle {
-		errs = append(errs, errors.New("--keep-messages must not be shorter than --room-idle: a room whose last message is deleted seems idle"))
 	}
 	if c.KeepKeys < time.Minute {
 		errs = append(errs, errors.New("--keep-idempotency-keys must be a minute or more: clients repeat within that time"))
@@ -132,7 +133,7 @@ func (w *Sweeper) sweep(ctx context.Context) error {
 	if err := w.archive(ctx); err != nil {
 		return err
 	}
-	for _, purge := range []func(context.Context) error{w.purgeRooms, w.purgeMessages, w.purgeKeys} {
+	for _, purge := range []func(context.Context) error{w.purgeRooms, w.purgeMessages, w.purgeDeleted, w.purgeKeys} {
 		if err := purge(ctx); err != nil {
 			return err
 		}
@@ -154,8 +155,7 @@ func (w *Sweeper) archive(ctx context.Context) error {
 		notice    string
 	}{
 		{w.cfg.RoomTTL, `created_at < now() - $1::interval`, "This room was archived: it is older than " + w.cfg.RoomTTL.String() + "."},
-		{w.cfg.RoomIdle, `greatest(created_at, (SELECT m.created_at FROM chat_messages AS m WHERE m.room_id = chat_rooms.id ORDER BY m.id DESC LIMIT 1))
-			< now() - $1::interval`, "This room was archived: it had no message for " + w.cfg.RoomIdle.String() + "."},
+		{w.cfg.RoomIdle, idle, "This room was archived: it had no message for " + w.cfg.RoomIdle.String() + "."},
 	} {
 		if rule.after == 0 {
 			continue
@@ -175,6 +175,10 @@ func (w *Sweeper) archive(ctx context.Context) error {
 	return nil
 }
 
+// idle looks at the room's row only, which is judged again as it is when it is
+// locked.
+const idle = `greatest(created_at, last_message_at) < now() - $1::interval`
+
 // archiveBatch archives rooms and writes the notice behind their last message.
 func (w *Sweeper) archiveBatch(ctx context.Context, condition string, after time.Duration, notice string) ([]uuid.UUID, error) {
 	rows, err := w.store.pool.Query(ctx, `
@@ -182,11 +186,12 @@ func (w *Sweeper) archiveBatch(ctx context.Context, condition string, after time
 			SELECT id FROM chat_rooms WHERE status = 'active' AND `+condition+`
 			ORDER BY created_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
 		), archived AS (
-			UPDATE chat_rooms SET status = 'archived', archived_at = clock_timestamp()
-			FROM due WHERE chat_rooms.id = due.id AND status = 'active' RETURNING chat_rooms.id, archived_at
+			UPDATE chat_rooms AS r SET status = 'archived', archived_at = clock_timestamp(),
+				last_message_id = nextval('chat_message_id'), last_message_at = clock_timestamp()
+			FROM due WHERE r.id = due.id AND status = 'active' RETURNING r.id, archived_at, last_message_id
 		), noticed AS (
-			INSERT INTO chat_messages (room_id, send_id, author_name, kind, body, created_at)
-			SELECT id, gen_random_uuid(), $3, $4, $5, archived_at FROM archived
+			INSERT INTO chat_messages (room_id, id, send_id, author_name, kind, body, created_at)
+			SELECT id, last_message_id, gen_random_uuid(), $3, $4, $5, archived_at FROM archived
 		), told AS (
 			INSERT INTO chat_outbox (event_id, at, action, actor, request_id, room_id)
 			SELECT gen_random_uuid(), archived_at, $6, $3, '', id FROM archived
@@ -260,6 +265,23 @@ func (w *Sweeper) purgeMessages(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// purgeDeleted drops the revisions that were there when a handoff was deleted.
+// Those of a key that was written again stay: its own writes bound them.
+func (w *Sweeper) purgeDeleted(ctx context.Context) error {
+	if w.cfg.KeepDeleted == 0 {
+		return nil
+	}
+	return w.purge(ctx, "deleted_handoff", `
+		WITH old AS (
+			SELECT delete_id, handoff_key, revision FROM chat_handoff_deletions WHERE deleted_at < now() - $1::interval LIMIT 500
+		), dropped AS (
+			DELETE FROM chat_handoff_revisions AS v USING old
+			WHERE v.handoff_key = old.handoff_key AND v.revision <= old.revision
+				AND NOT EXISTS (SELECT FROM chat_handoffs AS h WHERE h.handoff_key = v.handoff_key)
+		)
+		DELETE FROM chat_handoff_deletions USING old WHERE chat_handoff_deletions.delete_id = old.delete_id`, w.cfg.KeepDeleted)
 }
 
 func (w *Sweeper) purgeKeys(ctx context.Context) error {

@@ -52,6 +52,7 @@ func olderRoom(t *testing.T, s *Store, id uuid.UUID) {
 func olderMessages(t *testing.T, s *Store, id uuid.UUID) {
 	t.Helper()
 	execute(t, s, `UPDATE chat_messages SET created_at = created_at - interval '25 hours' WHERE room_id = $1`, id)
+	execute(t, s, `UPDATE chat_rooms SET last_message_at = last_message_at - interval '25 hours' WHERE id = $1`, id)
 }
 
 func TestRoomsExpire(t *testing.T) {
@@ -243,10 +244,88 @@ func TestNothingIsDeletedByDefault(t *testing.T) {
 	}
 	execute(t, s, `UPDATE chat_rooms SET created_at = '2000-01-01', archived_at = '2000-01-01'`)
 	execute(t, s, `UPDATE chat_messages SET created_at = '2000-01-01'`)
+	writeHandoff(t, s, "k", "old")
+	if _, err := s.DeleteHandoff(t.Context(), actor, "k", store.Precondition{}); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, s, `UPDATE chat_handoff_deletions SET deleted_at = '2000-01-01'`)
 	w, _ := newSweeper(t, s, func(*SweepConfig) {})
 	sweep(t, w)
+	if kept, err := s.Revisions(t.Context(), "k"); len(kept) != 1 || err != nil {
+		t.Errorf("revisions %v, error %v", kept, err)
+	}
 	if log, err := s.Log(t.Context(), room.ID, 0, 10); len(log) != 1 || err != nil {
 		t.Errorf("log %v, error %v", log, err)
+	}
+}
+
+// A deleted handoff can be restored for a time. One that was written again since
+// has its revisions, those before the delete included.
+func TestDeletedHandoffsAreKeptForATime(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	for _, key := range []string{"old", "again", "fresh"} {
+		writeHandoff(t, s, key, "1")
+		writeHandoff(t, s, key, "2")
+		if _, err := s.DeleteHandoff(t.Context(), actor, key, store.Precondition{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	execute(t, s, `UPDATE chat_handoff_deletions SET deleted_at = deleted_at - interval '25 hours' WHERE handoff_key <> 'fresh'`)
+	writeHandoff(t, s, "again", "3")
+	w, _ := newSweeper(t, s, func(c *SweepConfig) { c.KeepDeleted = 24 * time.Hour })
+	sweep(t, w)
+	for key, want := range map[string]int{"old": 0, "again": 3, "fresh": 2} {
+		kept, err := s.Revisions(t.Context(), key)
+		if len(kept) != want || err != nil && want > 0 {
+			t.Errorf("%s: %d revisions, want %d; error %v", key, len(kept), want, err)
+		}
+	}
+	if n := counted(w.swept.WithLabelValues("deleted_handoff")); n != 2 {
+		t.Errorf("%d deletes were counted", n)
+	}
+	if h, err := s.RestoreHandoff(t.Context(), actor, nil, "fresh", 1, store.Precondition{}); err != nil || h.Body != "1" {
+		t.Errorf("restored %q, error %v", h.Body, err)
+	}
+}
+
+// A message that is sent while a sweep looks at the room keeps it from being
+// archived as idle.
+func TestAMessageBeforeTheLockOfASweep(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	room := newRoom(t, s)
+	ann := join(t, s, room.ID, "ann")
+	olderRoom(t, s, room.ID)
+	// The condition is evaluated, then the message is sent, then the lock is taken.
+	execute(t, s, `
+		CREATE FUNCTION slow(boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+			BEGIN PERFORM pg_advisory_xact_lock(1); RETURN $1; END $$`)
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it was committed
+	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(1)`); err != nil {
+		t.Fatal(err)
+	}
+	w, archived := newSweeper(t, s, func(*SweepConfig) {})
+	done := make(chan error, 1)
+	go func() {
+		rooms, err := w.archiveBatch(t.Context(), `slow(`+idle+`)`, 24*time.Hour, "idle")
+		archived.Add(int64(len(rooms)))
+		done <- err
+	}()
+	waiters(t, s, 1)
+	say(t, s, ann, "", "still here")
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := status(t, s, room.ID); got != store.Active || archived.Load() != 0 {
+		t.Errorf("the room is %s, %d archived", got, archived.Load())
 	}
 }
 
@@ -272,13 +351,13 @@ func TestASweepThatFailsIsCounted(t *testing.T) {
 func TestSweepConfig(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*SweepConfig){
-		"no time between sweeps":    func(c *SweepConfig) { c.Every = 0 },
-		"a negative age":            func(c *SweepConfig) { c.RoomTTL = -1 },
-		"a negative idle time":      func(c *SweepConfig) { c.RoomIdle = -1 },
-		"a negative time of rooms":  func(c *SweepConfig) { c.KeepArchived = -1 },
-		"a negative time":           func(c *SweepConfig) { c.KeepMessages = -1 },
-		"keys that are soon gone":   func(c *SweepConfig) { c.KeepKeys = time.Second },
-		"messages gone before idle": func(c *SweepConfig) { c.RoomIdle, c.KeepMessages = 2*time.Hour, time.Hour },
+		"no time between sweeps":     func(c *SweepConfig) { c.Every = 0 },
+		"a negative age":             func(c *SweepConfig) { c.RoomTTL = -1 },
+		"a negative idle time":       func(c *SweepConfig) { c.RoomIdle = -1 },
+		"a negative time of rooms":   func(c *SweepConfig) { c.KeepArchived = -1 },
+		"a negative time of deleted": func(c *SweepConfig) { c.KeepDeleted = -1 },
+		"a negative time":            func(c *SweepConfig) { c.KeepMessages = -1 },
+		"keys that are soon gone":    func(c *SweepConfig) { c.KeepKeys = time.Second },
 	} {
 		c := DefaultSweepConfig()
 		if err := c.Validate(); err != nil {

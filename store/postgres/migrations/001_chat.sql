@@ -7,10 +7,13 @@ CREATE TABLE chat_handoffs (
     kind        text NOT NULL,
     created_by  text NOT NULL,
     updated_by  text NOT NULL,
-    body        text NOT NULL,
+    body        text STORAGE MAIN NOT NULL,
     revision    bigint NOT NULL,
     created_at  timestamptz NOT NULL,
     updated_at  timestamptz NOT NULL,
+    -- Stored, since a search that walks the newest rows would parse each body;
+    -- out of line, so that it makes no row wider that is only read.
+    words       tsvector STORAGE EXTERNAL GENERATED ALWAYS AS (to_tsvector('english', body)) STORED,
     CONSTRAINT chat_handoffs_handoff_key_key UNIQUE (handoff_key)
 );
 
@@ -18,7 +21,7 @@ CREATE TABLE chat_handoffs (
 CREATE INDEX chat_handoffs_project_repo ON chat_handoffs (project, repo, updated_at DESC, id DESC);
 CREATE INDEX chat_handoffs_project ON chat_handoffs (project, updated_at DESC, id DESC);
 CREATE INDEX chat_handoffs_updated ON chat_handoffs (updated_at DESC, id DESC);
-CREATE INDEX chat_handoffs_text ON chat_handoffs USING gin (to_tsvector('english', body));
+CREATE INDEX chat_handoffs_words ON chat_handoffs USING gin (words);
 
 -- Every state of a key, the present one included. They outlive the row.
 CREATE TABLE chat_handoff_revisions (
@@ -40,14 +43,27 @@ CREATE TABLE chat_handoff_revisions (
     CONSTRAINT chat_handoff_revisions_write_id_key UNIQUE (write_id)
 );
 
-CREATE TABLE chat_rooms (
-    id          uuid PRIMARY KEY,
-    name        text NOT NULL,
-    created_by  text NOT NULL,
-    status      text NOT NULL CHECK (status IN ('active', 'archived')),
-    created_at  timestamptz NOT NULL,
-    archived_at timestamptz
+-- Deletes of handoffs: a repeat of one finds its own work, and the revisions of
+-- a key that is gone are kept for a time.
+CREATE TABLE chat_handoff_deletions (
+    delete_id   uuid PRIMARY KEY, -- of the request
+    handoff_key text NOT NULL,
+    revision    bigint NOT NULL, -- that was deleted
+    deleted_at  timestamptz NOT NULL
 );
+
+CREATE INDEX chat_handoff_deletions_deleted ON chat_handoff_deletions (deleted_at);
+
+CREATE TABLE chat_rooms (
+    id              uuid PRIMARY KEY,
+    name            text NOT NULL,
+    created_by      text NOT NULL,
+    status          text NOT NULL CHECK (status IN ('active', 'archived')),
+    created_at      timestamptz NOT NULL,
+    archived_at     timestamptz,
+    last_message_id bigint NOT NULL DEFAULT 0, -- 0: none yet
+    last_message_at timestamptz
+) WITH (fillfactor = 50); -- every message updates it, and no index holds what changes
 
 CREATE INDEX chat_rooms_created ON chat_rooms (created_at DESC, id DESC);
 CREATE INDEX chat_rooms_status ON chat_rooms (status, created_at DESC, id DESC);
@@ -67,11 +83,11 @@ CREATE INDEX chat_participants_room ON chat_participants (room_id, joined_at, id
 
 CREATE SEQUENCE chat_message_id;
 
--- A room's messages are written under the lock of its row, so that ids become
--- visible in their order.
+-- A message's id is drawn by the update of its room's row, so that a room's ids
+-- become visible in their order.
 CREATE TABLE chat_messages (
     room_id     uuid NOT NULL REFERENCES chat_rooms (id) ON DELETE CASCADE,
-    id          bigint NOT NULL DEFAULT nextval('chat_message_id'),
+    id          bigint NOT NULL,
     send_id     uuid NOT NULL, -- of the request: a repeat of it finds its own work
     author_id   uuid,
     author_name text NOT NULL,

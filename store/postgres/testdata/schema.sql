@@ -1,3 +1,11 @@
+TABLE chat_handoff_deletions
+    delete_id uuid NOT NULL
+    handoff_key text NOT NULL
+    revision bigint NOT NULL
+    deleted_at timestamp with time zone NOT NULL
+    CONSTRAINT chat_handoff_deletions_pkey PRIMARY KEY (delete_id)
+    CREATE INDEX chat_handoff_deletions_deleted ON public.chat_handoff_deletions USING btree (deleted_at)
+    CREATE UNIQUE INDEX chat_handoff_deletions_pkey ON public.chat_handoff_deletions USING btree (delete_id)
 TABLE chat_handoff_revisions
     handoff_key text NOT NULL
     revision bigint NOT NULL
@@ -29,12 +37,13 @@ TABLE chat_handoffs
     revision bigint NOT NULL
     created_at timestamp with time zone NOT NULL
     updated_at timestamp with time zone NOT NULL
+    words tsvector DEFAULT to_tsvector('english'::regconfig, body)
     CONSTRAINT chat_handoffs_handoff_key_key UNIQUE (handoff_key)
     CONSTRAINT chat_handoffs_pkey PRIMARY KEY (id)
     CREATE INDEX chat_handoffs_project ON public.chat_handoffs USING btree (project, updated_at DESC, id DESC)
     CREATE INDEX chat_handoffs_project_repo ON public.chat_handoffs USING btree (project, repo, updated_at DESC, id DESC)
-    CREATE INDEX chat_handoffs_text ON public.chat_handoffs USING gin (to_tsvector('english'::regconfig, body))
     CREATE INDEX chat_handoffs_updated ON public.chat_handoffs USING btree (updated_at DESC, id DESC)
+    CREATE INDEX chat_handoffs_words ON public.chat_handoffs USING gin (words)
     CREATE UNIQUE INDEX chat_handoffs_handoff_key_key ON public.chat_handoffs USING btree (handoff_key)
     CREATE UNIQUE INDEX chat_handoffs_pkey ON public.chat_handoffs USING btree (id)
 TABLE chat_idempotency
@@ -50,7 +59,7 @@ TABLE chat_idempotency
 SEQUENCE chat_message_id
 TABLE chat_messages
     room_id uuid NOT NULL
-    id bigint NOT NULL DEFAULT nextval('chat_message_id'::regclass)
+    id bigint NOT NULL
     send_id uuid NOT NULL
     author_id uuid
     author_name text NOT NULL
@@ -97,13 +106,15 @@ TABLE chat_participants WITH {fillfactor=70}
     CONSTRAINT chat_participants_room_id_fkey FOREIGN KEY (room_id) REFERENCES chat_rooms(id) ON DELETE CASCADE
     CREATE INDEX chat_participants_room ON public.chat_participants USING btree (room_id, joined_at, id)
     CREATE UNIQUE INDEX chat_participants_pkey ON public.chat_participants USING btree (id)
-TABLE chat_rooms
+TABLE chat_rooms WITH {fillfactor=50}
     id uuid NOT NULL
     name text NOT NULL
     created_by text NOT NULL
     status text NOT NULL
     created_at timestamp with time zone NOT NULL
     archived_at timestamp with time zone
+    last_message_id bigint NOT NULL DEFAULT 0
+    last_message_at timestamp with time zone
     CONSTRAINT chat_rooms_pkey PRIMARY KEY (id)
     CONSTRAINT chat_rooms_status_check CHECK ((status = ANY (ARRAY['active'::text, 'archived'::text])))
     CREATE INDEX chat_rooms_created ON public.chat_rooms USING btree (created_at DESC, id DESC)
