@@ -120,3 +120,28 @@ TABLE chat_rooms WITH {fillfactor=50}
     CREATE INDEX chat_rooms_created ON public.chat_rooms USING btree (created_at DESC, id DESC)
     CREATE INDEX chat_rooms_status ON public.chat_rooms USING btree (status, created_at DESC, id DESC)
     CREATE UNIQUE INDEX chat_rooms_pkey ON public.chat_rooms USING btree (id)
+TABLE fleet_holder
+    single boolean NOT NULL DEFAULT true
+    epoch bigint NOT NULL
+    watermark bigint
+    CONSTRAINT fleet_holder_pkey PRIMARY KEY (single)
+    CONSTRAINT fleet_holder_single_check CHECK (single)
+    CREATE UNIQUE INDEX fleet_holder_pkey ON public.fleet_holder USING btree (single)
+TABLE fleet_runs
+    run text NOT NULL
+    high bigint[] NOT NULL
+    parts jsonb NOT NULL
+    last_charge timestamp with time zone NOT NULL
+    CONSTRAINT fleet_runs_pkey PRIMARY KEY (run)
+    CREATE INDEX fleet_runs_last_charge ON public.fleet_runs USING btree (last_charge)
+    CREATE UNIQUE INDEX fleet_runs_pkey ON public.fleet_runs USING btree (run)
+TABLE fleet_series
+    amount smallint NOT NULL
+    project text NOT NULL
+    repo text NOT NULL
+    kind text NOT NULL
+    model text NOT NULL
+    value bigint NOT NULL
+    shown bigint
+    CONSTRAINT fleet_series_pkey PRIMARY KEY (amount, project, repo, kind, model)
+    CREATE UNIQUE INDEX fleet_series_pkey ON public.fleet_series USING btree (amount, project, repo, kind, model)
