@@ -51,7 +51,7 @@ func answerOf(err error) error {
 	case errors.Is(err, store.ErrNotFound):
 		return missing("")
 	case errors.Is(err, store.ErrPrecondition):
-		return refused(http.StatusPreconditionFailed, "", "the handoff is not in the state that the request demands", "read it again, merge, and send its new etag")
+		return refused(http.StatusPreconditionFailed, "", "the handoff is not in the state that If-Match or If-None-Match demands", "read it again, merge, and send its new etag")
 	case errors.Is(err, store.ErrOtherProject):
 		return refused(http.StatusConflict, "project", "is not the one that the key belongs to", "use another key, or delete the handoff first")
 	case errors.Is(err, store.ErrArchived):
@@ -62,6 +62,8 @@ func answerOf(err error) error {
 		return refused(http.StatusBadRequest, "last_seen_id", "is beyond the room's last message", "send the id of a message that was read")
 	case errors.Is(err, store.ErrKeyReused):
 		return refused(http.StatusUnprocessableEntity, idempotencyKey, "was used for another request", "make a new key for every new request")
+	case errors.Is(err, store.ErrTooBroad):
+		return envelope.BadField("q", "matches too many handoffs", "add words, or filter by project, repo or kind")
 	case errors.Is(err, store.ErrUnavailable), clickhouse.IsAway(err):
 		return &envelope.Error{Status: http.StatusServiceUnavailable, Message: "the store does not answer", Retry: 5 * time.Second}
 	}

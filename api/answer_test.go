@@ -51,7 +51,7 @@ func TestStoreErrorsOfChat(t *testing.T) {
 		}
 	}
 	for err, status := range map[error]int{
-		store.ErrPrecondition: 412, store.ErrOtherProject: 409, store.ErrArchived: 409, store.ErrAmbiguous: 400, store.ErrBeyond: 400, store.ErrKeyReused: 422,
+		store.ErrPrecondition: 412, store.ErrOtherProject: 409, store.ErrArchived: 409, store.ErrAmbiguous: 400, store.ErrBeyond: 400, store.ErrKeyReused: 422, store.ErrTooBroad: 400,
 	} {
 		// Not answers of this route: only the mapping is asked for.
 		w := send((&server{log: slog.New(slog.DiscardHandler)}).handle(func(http.ResponseWriter, *http.Request) error { return wrapped(err) }), http.MethodGet, "/", "")

@@ -47,7 +47,7 @@ func readJSON(r *http.Request, limit int64, into any) ([]byte, error) {
 		}
 	}
 	tooLarge := &envelope.Error{
-		Status: http.StatusRequestEntityTooLarge, Field: "body", Message: "the request is too large",
+		Status: http.StatusRequestEntityTooLarge, Field: "body", Message: "is too large",
 		Hint: tooLargeHint(limit),
 	}
 	if r.ContentLength > limit {
@@ -75,7 +75,8 @@ func readJSON(r *http.Request, limit int64, into any) ([]byte, error) {
 func badJSON(err error) error {
 	var wrong *json.SemanticError
 	if errors.As(err, &wrong) {
-		return envelope.BadField(fieldOf(wrong.JSONPointer), "must be "+kindOf(wrong.GoType), "")
+		kind, hint := kindOf(wrong.GoType)
+		return envelope.BadField(fieldOf(wrong.JSONPointer), "must be "+kind, hint)
 	}
 	var syntax *jsontext.SyntacticError
 	if errors.As(err, &syntax) {
@@ -101,11 +102,11 @@ func fieldOf(at jsontext.Pointer) string {
 	return "body"
 }
 
-func kindOf(t reflect.Type) string {
+func kindOf(t reflect.Type) (kind, hint string) {
 	if t != nil && t.Kind() == reflect.Int64 {
-		return "a whole number"
+		return "a whole number", "write it without quotes, fraction or exponent"
 	}
-	return "a string"
+	return "a string", "write it in double quotes, as JSON has it"
 }
 
 // text is a field of a request.
@@ -149,7 +150,20 @@ func tooLong(field string, limit int) error {
 // missing is the answer to an id that cannot be, the same as to one that is
 // not.
 func missing(what string) error {
-	return &envelope.Error{Status: http.StatusNotFound, Field: what, Message: "not found"}
+	hint := "read the list again: it may be gone"
+	switch what {
+	case "handoff":
+		hint = "start afresh, or see its revisions: it may be deleted"
+	case "revision":
+		hint = "GET /handoffs/{key}/revisions lists those that are kept"
+	case "room":
+		hint = "use the id that creating it gave; GET /rooms lists all"
+	case "participant", "participant_id":
+		hint = "use the id that joining this room gave; after leaving, join again"
+	case "target":
+		hint = "use the id or the name of a participant that is in the room"
+	}
+	return &envelope.Error{Status: http.StatusNotFound, Field: what, Message: "not found", Hint: hint}
 }
 
 // parseID reads a UUID in its usual form.

@@ -46,7 +46,7 @@ func guardOrigin(next http.Handler) http.Handler {
 
 func foreignOrigin() *envelope.Error {
 	return &envelope.Error{
-		Status: http.StatusForbidden, Field: "Origin", Message: "requests of other sites are refused",
+		Status: http.StatusForbidden, Field: "Origin", Message: "is of another site, which is refused",
 		Hint: "leave the header out",
 	}
 }

@@ -44,9 +44,9 @@ const (
 
 // handoffStats answers GET /v1/handoffs/stats.
 func (s *server) handoffStats(w http.ResponseWriter, r *http.Request) error {
-	params, err := url.ParseQuery(r.URL.RawQuery)
+	params, err := query(r)
 	if err != nil {
-		return envelope.BadField("query", "is badly escaped", "percent-encode values; separate parameters by &")
+		return err
 	}
 	q, err := parseHandoffStats(params, time.Now())
 	if err != nil {
@@ -78,11 +78,11 @@ func parseHandoffStats(v url.Values, now time.Time) (clickhouse.HandoffStatsQuer
 		case "kind":
 			q.Kinds, err = statsFilter(name, values)
 		case "from":
-			q.From, err = parseTime(name, values)
+			q.From, err = parseTime(name, values, q.From)
 		case "to":
-			q.To, err = parseTime(name, values)
+			q.To, err = parseTime(name, values, q.To)
 		case "stale_after":
-			q.StaleAfter, err = parseAge(name, values)
+			q.StaleAfter, err = parseAge(name, values, q.StaleAfter)
 		default:
 			err = envelope.BadField(name, "is no parameter here", "use project, repo, kind, stale_after, from, to")
 		}
@@ -111,10 +111,14 @@ func statsFilter(name string, values []string) ([]string, error) {
 	return values, nil
 }
 
-// parseAge reads a duration, which may be a whole number of days.
-func parseAge(name string, values []string) (time.Duration, error) {
-	if len(values) > 1 {
-		return 0, envelope.BadField(name, "is given more than once", "give it once")
+// parseAge reads a duration that is given once and may be a whole number of
+// days; an empty one is as good as absent.
+func parseAge(name string, values []string, absent time.Duration) (time.Duration, error) {
+	switch {
+	case len(values) > 1:
+		return 0, twice(name)
+	case values[0] == "":
+		return absent, nil
 	}
 	d, err := time.ParseDuration(values[0])
 	if days, ok := strings.CutSuffix(values[0], "d"); ok {

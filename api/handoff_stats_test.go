@@ -26,6 +26,10 @@ func TestParseHandoffStats(t *testing.T) {
 	if diff := cmp.Diff(clickhouse.HandoffStatsQuery{From: end.Add(-7 * 24 * time.Hour), To: end, Now: now, StaleAfter: 7 * 24 * time.Hour, Keys: 100}, q); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
+	// What is empty is as good as absent.
+	if empty, err := parseHandoffStats(url.Values{"from": {""}, "to": {""}, "stale_after": {""}}, now); !cmp.Equal(q, empty) || err != nil {
+		t.Errorf("%+v, %v", empty, err)
+	}
 	q, err = parseHandoffStats(url.Values{
 		"project": {"a", "b"}, "repo": {""}, "kind": {"review"}, "from": {"2026-11-01"}, "to": {"2026-11-02"}, "stale_after": {"36h"},
 	}, now)
@@ -37,7 +41,7 @@ func TestParseHandoffStats(t *testing.T) {
 		{"from": {"x"}},
 		{"to": {"2026-11-01", "2026-11-02"}},
 		{"from": {"2026-11-02"}, "to": {"2026-11-01"}},
-		{"stale_after": {""}},
+		{"stale_after": {"", ""}},
 		{"stale_after": {"d"}},
 		{"stale_after": {"-1d"}},
 		{"stale_after": {"0d"}},

@@ -2,10 +2,14 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"github.com/szymonrychu/tatara-ledger/api/envelope"
 	"github.com/szymonrychu/tatara-ledger/api/wire"
@@ -125,27 +129,29 @@ func (s *server) listHandoffs(w http.ResponseWriter, r *http.Request, n *note) e
 	if err != nil {
 		return err
 	}
-	limit := q.Limit
-	q.Limit++ // tells whether there is a next page
-	rows, err := s.handoffs.Handoffs(r.Context(), q)
-	if err != nil {
+	found := list[store.Handoff, wire.Handoff]{
+		read: func(limit int) ([]store.Handoff, error) {
+			q.Limit = limit
+			return s.handoffs.Handoffs(r.Context(), q)
+		},
+		place: func(h *store.Handoff) (time.Time, uuid.UUID) { return h.UpdatedAt, h.ID },
+		size:  func(h *store.Handoff) int { return len(h.Body) },
+		wire:  wireHandoff,
+	}
+	var out wire.Handoffs
+	if out.Handoffs, out.Next, err = found.page(q.Limit); err != nil {
 		return err
 	}
-	rows, more := page(rows, limit)
-	out := wire.Handoffs{Handoffs: make([]wire.Handoff, 0, len(rows)), Count: len(rows)}
-	for i := range rows {
-		out.Handoffs = append(out.Handoffs, wireHandoff(&rows[i]))
-	}
-	if more {
-		p := rows[len(rows)-1].Position()
-		next := cursor(p.UpdatedAt, p.ID)
-		out.Next = &next
-	}
-	n.project, n.count = q.Project, len(rows)
+	out.Count = len(out.Handoffs)
+	n.project, n.count = q.Project, out.Count
 	s.chat.handoffs.WithLabelValues("list").Inc()
 	envelope.JSON(w, http.StatusOK, &out)
 	return nil
 }
+
+// maxSearch bounds a full-text query in characters: every word of it is work for
+// the store.
+const maxSearch = 256
 
 func handoffQuery(r *http.Request) (q store.HandoffQuery, err error) {
 	p, err := parameters(r, "project", "repo", "kind", "updated_before", "q", "limit", "after")
@@ -153,16 +159,13 @@ func handoffQuery(r *http.Request) (q store.HandoffQuery, err error) {
 		return q, err
 	}
 	q.Project, q.Repo, q.Kind, q.Text = p.get("project"), p.get("repo"), p.get("kind"), p.get("q")
-	if len(q.Text) > maxSearch {
-		return q, tooLong("q", maxSearch)
+	if utf8.RuneCountInString(q.Text) > maxSearch {
+		return q, envelope.BadField("q", fmt.Sprintf("is longer than %d characters", maxSearch), "search for fewer words")
 	}
 	if q.UpdatedBefore, err = p.instant("updated_before"); err != nil {
 		return q, err
 	}
-	if q.Limit, err = p.limit(); err != nil {
-		return q, err
-	}
-	q.After.UpdatedAt, q.After.ID, err = p.cursor()
+	q.Limit, q.After.UpdatedAt, q.After.ID, err = p.place()
 	return q, err
 }
 
@@ -178,7 +181,7 @@ func (s *server) deleteHandoff(w http.ResponseWriter, r *http.Request, n *note) 
 		return err
 	}
 	if condition.Absent {
-		return envelope.BadField(ifNoneMatch, "is not for a delete", "use If-Match")
+		return envelope.BadField(ifNoneMatch, "is not for a delete", "use If-Match, or leave it out")
 	}
 	deleted, err := s.handoffs.DeleteHandoff(r.Context(), actor(w, r), key, condition)
 	if err != nil {

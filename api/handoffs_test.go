@@ -293,7 +293,10 @@ func TestListHandoffs(t *testing.T) {
 		"kind=kind2":                             {"k5", "k2"},
 		"q=part3":                                {"k3"},
 		"q=" + url.QueryEscape(`"seven parser"`): nil,
-		"updated_before=2020-01-01":              nil,
+		"q=" + strings.Repeat("%C4%85", 256):     nil,
+		// Nothing that can be searched is found nowhere.
+		"q=the": nil, "q=%20": nil, "q=%21%22": nil, "q=-": nil,
+		"updated_before=2020-01-01": nil,
 		"updated_before=" + time.Now().Add(time.Hour).UTC().Format(time.RFC3339): want,
 		"limit=2":   {"k6", "k5"},
 		"limit=501": want, // more than a page holds
@@ -322,7 +325,8 @@ func TestListHandoffs(t *testing.T) {
 		"limit=0": "limit", "limit=x": "limit", "limit=-1": "limit", "limit=1&limit=2": "limit",
 		"after=x": "after", "after=" + cursor(time.UnixMicro(-1), uuid.Nil): "after", "after=AAAA": "after",
 		"updated_before=yesterday": "updated_before", "updated_before=0001-01-01T00:00:00Z": "updated_before",
-		"colour=red": "colour", "project=%FF": "project", "project=%00": "project", "q=" + strings.Repeat("x", 1025): "q", "project=%zz": "query",
+		"colour=red": "colour", "project=%FF": "project", "project=%00": "project", "q=" + strings.Repeat("x", 257): "q", "project=%zz": "query",
+		"q=" + strings.Repeat("%C4%85", 257): "q",
 	} {
 		s.do("GET", "/handoffs?"+query, nil).fails(400, field)
 	}

@@ -148,7 +148,17 @@ func (r *reply) fails(status int, field string) envelope.Error {
 	if err := json.Unmarshal(r.body, &e); err != nil || r.status != status || e.Field != field {
 		r.t.Errorf("%d %q, want %d %q: %s", r.status, e.Field, status, field, r.body)
 	}
+	checkText(r.t, status, e)
 	return e
+}
+
+// checkText demands an error whose text names the field at fault, and that a
+// refusal says the remedy.
+func checkText(t testing.TB, status int, e envelope.Error) {
+	t.Helper()
+	if e.Field != "" && !strings.HasPrefix(e.Message, e.Field+": ") || status < http.StatusInternalServerError && e.Hint == "" {
+		t.Errorf("%d does not name the field or no remedy: %+v", status, e)
+	}
 }
 
 // into decodes the answer.

@@ -2,7 +2,9 @@ package api
 
 import (
 	"cmp"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -81,44 +83,75 @@ func kindRune(c rune) bool {
 }
 
 // readLog answers GET /rooms/{id}/log: every message, whoever it is for, and no
-// cursor but the caller's.
+// cursor but the caller's. A page is what follows an id, or with tail the last
+// messages, of the room or before an id.
 func (s *server) readLog(w http.ResponseWriter, r *http.Request, n *note) error {
 	room, err := pathID(r, "id", "room")
 	if err != nil {
 		return err
 	}
-	p, err := parameters(r, "after", "limit")
+	q, err := parseLog(r)
 	if err != nil {
 		return err
 	}
-	after, _, err := p.id("after")
+	read := s.rooms.Log
+	if q.tail {
+		read = s.rooms.LogTail
+	}
+	rows, err := read(r.Context(), room, q.start, q.limit+1)
 	if err != nil {
 		return err
 	}
-	limit, err := p.limit()
-	if err != nil {
-		return err
-	}
-	rows, err := s.rooms.Log(r.Context(), room, after, limit+1)
-	if err != nil {
-		return err
-	}
-	rows, more := page(rows, limit)
-	out := wire.Log{Messages: wireMessages(rows), Count: len(rows)}
-	if more {
-		out.Next = &rows[len(rows)-1].ID
+	rows, more := page(rows, q.limit, func(m *store.Message) int { return len(m.Body) })
+	var next *int64
+	switch {
+	case q.tail:
+		slices.Reverse(rows)
+	case more:
+		next = &rows[len(rows)-1].ID
 	}
 	n.room, n.count = room, len(rows)
-	envelope.JSON(w, http.StatusOK, &out)
+	envelope.JSON(w, http.StatusOK, &wire.Log{Messages: each(rows, wireMessage), Count: len(rows), Next: next})
 	return nil
 }
 
-func wireMessages(rows []store.Message) []wire.Message {
-	out := make([]wire.Message, 0, len(rows))
-	for i := range rows {
-		out = append(out, wireMessage(&rows[i]))
+// logQuery is what is asked of a log.
+type logQuery struct {
+	tail  bool  // what is before start, instead of after it
+	start int64 // the id of a message
+	limit int
+}
+
+func parseLog(r *http.Request) (q logQuery, err error) {
+	p, err := parameters(r, "after", "limit", "tail", "before")
+	if err != nil {
+		return q, err
 	}
-	return out
+	after, fromID, err := p.id("after")
+	if err != nil {
+		return q, err
+	}
+	before, toID, err := p.id("before")
+	if err != nil {
+		return q, err
+	}
+	_, tail := p["tail"]
+	_, limit := p["limit"]
+	switch {
+	case tail && fromID:
+		return q, envelope.BadField("after", "cannot be given with tail", "leave one of them out; with tail, before reads further back")
+	case tail && limit:
+		return q, envelope.BadField("limit", "cannot be given with tail", "leave it out: tail is the size of the page")
+	case toID && !tail:
+		return q, envelope.BadField("before", "is for tail only", "say with tail how many messages to read before it")
+	case !tail:
+		n, err := p.limit()
+		return logQuery{start: after, limit: n}, err
+	case !toID:
+		before = math.MaxInt64
+	}
+	n, err := p.count("tail", "before")
+	return logQuery{tail: true, start: before, limit: n}, err
 }
 
 func wireMessage(m *store.Message) wire.Message {

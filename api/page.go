@@ -21,9 +21,9 @@ import (
 const (
 	defaultLimit = 50
 	maxLimit     = 500
-	// maxSearch bounds a full-text query in bytes: Postgres refuses words of
-	// more than 2046.
-	maxSearch = 1024
+	// maxPageBytes bounds the texts of a page: 500 handoffs of the longest that
+	// can be configured are 125 MiB.
+	maxPageBytes = 8 << 20
 )
 
 // params are a request's parameters, each known and given once.
@@ -33,22 +33,22 @@ type params map[string]string
 // filter that does nothing. An empty one asks for nothing: clients write what
 // they do not ask for so.
 func parameters(r *http.Request, known ...string) (params, error) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
+	values, err := query(r)
 	if err != nil {
-		return nil, envelope.BadField("query", "is badly escaped", "percent-encode values; separate parameters by &")
+		return nil, err
 	}
 	out := make(params, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		v := values[name]
 		switch {
 		case !slices.Contains(known, name):
-			hint := "this takes none"
+			hint := "leave it out: this route takes none"
 			if len(known) > 0 {
 				hint = "use " + strings.Join(known, ", ")
 			}
 			return nil, envelope.BadField(name, "is no parameter here", hint)
 		case len(v) > 1:
-			return nil, envelope.BadField(name, "is given more than once", "give it once")
+			return nil, twice(name)
 		case !utf8.ValidString(v[0]) || strings.ContainsRune(v[0], 0):
 			return nil, envelope.BadField(name, "is not UTF-8 without NUL", "encode it as UTF-8")
 		}
@@ -59,18 +59,35 @@ func parameters(r *http.Request, known ...string) (params, error) {
 	return out, nil
 }
 
+// query is the request's query.
+func query(r *http.Request) (url.Values, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, envelope.BadField("query", "is badly escaped", "percent-encode values; separate parameters by &")
+	}
+	return values, nil
+}
+
+func twice(name string) error {
+	return envelope.BadField(name, "is given more than once", "give it once")
+}
+
 func (p params) get(name string) string { return p[name] }
 
 // limit is the size of a page. More than there is room for is no mistake: next
 // says that there is more.
-func (p params) limit() (int, error) {
-	v, ok := p["limit"]
+func (p params) limit() (int, error) { return p.count("limit", "after") }
+
+// count is how many rows a parameter asks for, of which the rest can be read
+// with another.
+func (p params) count(name, more string) (int, error) {
+	v, ok := p[name]
 	if !ok {
 		return defaultLimit, nil
 	}
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 1 {
-		return 0, envelope.BadField("limit", "is no whole number above 0", "a page holds "+strconv.Itoa(maxLimit)+" at most; read more with after")
+		return 0, envelope.BadField(name, "is no whole number above 0", "a page holds "+strconv.Itoa(maxLimit)+" at most; read more with "+more)
 	}
 	return min(n, maxLimit), nil
 }
@@ -103,12 +120,59 @@ func (p params) instant(name string) (time.Time, error) {
 // sane keeps out of the store what it cannot hold.
 func sane(t time.Time) bool { return t.Year() >= 1970 && t.Year() < 10_000 }
 
-// page cuts rows, of which one more than a page was asked for, to a page.
-func page[T any](rows []T, limit int) (_ []T, more bool) {
-	if len(rows) > limit {
-		return rows[:limit], true
+// page cuts rows to a page: limit of them at most, and as many as fit in
+// [maxPageBytes], but always one. size is that of a row's texts.
+func page[T any](rows []T, limit int, size func(*T) int) (_ []T, more bool) {
+	sum := 0
+	for i := range rows {
+		sum += size(&rows[i])
+		if i >= limit || i > 0 && sum > maxPageBytes {
+			return rows[:i], true
+		}
 	}
 	return rows, false
+}
+
+// list is a list in the order of time and id, the newest first.
+type list[T, W any] struct {
+	read  func(limit int) ([]T, error)
+	place func(*T) (time.Time, uuid.UUID)
+	size  func(*T) int
+	wire  func(*T) W
+}
+
+// page is one page as the wire has it, and the cursor of the next one; nil at
+// the end.
+func (l list[T, W]) page(limit int) (_ []W, next *string, err error) {
+	rows, err := l.read(limit + 1) // one more tells whether there is a next page
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, more := page(rows, limit, l.size)
+	if more {
+		c := cursor(l.place(&rows[len(rows)-1]))
+		next = &c
+	}
+	return each(rows, l.wire), next, nil
+}
+
+// each is what the wire has of rows, never nil.
+func each[T, W any](rows []T, wire func(*T) W) []W {
+	out := make([]W, 0, len(rows))
+	for i := range rows {
+		out = append(out, wire(&rows[i]))
+	}
+	return out
+}
+
+// place reads which page of a list is asked for: its size, and the row before
+// it, zero for the first page.
+func (p params) place() (limit int, at time.Time, id uuid.UUID, err error) {
+	if limit, err = p.limit(); err != nil {
+		return 0, at, id, err
+	}
+	at, id, err = p.cursor()
+	return limit, at, id, err
 }
 
 // cursor is a place in a list, opaque to clients. The store's times are whole

@@ -75,7 +75,7 @@ func (s *server) listParticipants(w http.ResponseWriter, r *http.Request, n *not
 		return err
 	}
 	n.room, n.count = room, len(rows)
-	envelope.JSON(w, http.StatusOK, wire.Participants{Participants: wireParticipants(rows), Count: len(rows)})
+	envelope.JSON(w, http.StatusOK, wire.Participants{Participants: each(rows, wireParticipant), Count: len(rows)})
 	return nil
 }
 
@@ -125,14 +125,6 @@ func pathParticipant(r *http.Request) (room, participant uuid.UUID, err error) {
 	}
 	participant, err = pathID(r, "pid", "participant")
 	return room, participant, err
-}
-
-func wireParticipants(rows []store.Participant) []wire.Participant {
-	out := make([]wire.Participant, 0, len(rows))
-	for i := range rows {
-		out = append(out, wireParticipant(&rows[i]))
-	}
-	return out
 }
 
 func wireParticipant(p *store.Participant) wire.Participant {

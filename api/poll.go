@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/szymonrychu/tatara-ledger/api/auth"
 	"github.com/szymonrychu/tatara-ledger/api/envelope"
 	"github.com/szymonrychu/tatara-ledger/api/wire"
 	"github.com/szymonrychu/tatara-ledger/store"
@@ -16,18 +15,24 @@ import (
 
 const advanceParameter = "advance"
 
-var pollParameters = []string{"participant", "wait", advanceParameter, "after", "limit"}
-
 // poll answers GET /rooms/{id}/messages.
 func (s *server) poll(w http.ResponseWriter, r *http.Request, n *note) error {
+	q, wait, malformed := s.pollQuery(r)
+	scope := auth.Read
+	if q.Advance {
+		scope = auth.Write
+	}
+	if err := auth.Permit(w, r, scope); err != nil {
+		return err
+	}
 	room, err := pathID(r, "id", "room")
 	if err != nil {
 		return err
 	}
-	q, wait, err := s.pollQuery(r, room)
-	if err != nil {
-		return err
+	if malformed != nil {
+		return malformed
 	}
+	q.Room = room
 	p, err := s.await(r.Context(), q, wait)
 	if err != nil {
 		return err
@@ -35,17 +40,23 @@ func (s *server) poll(w http.ResponseWriter, r *http.Request, n *note) error {
 	n.room, n.participant, n.count = room, q.Participant, len(p.Messages)
 	s.chat.polls.Inc()
 	envelope.JSON(w, http.StatusOK, &wire.Poll{
-		Messages: wireMessages(p.Messages), Count: len(p.Messages), RoomStatus: string(p.Status), HasMore: p.More,
+		Messages: each(p.Messages, wireMessage), Count: len(p.Messages), RoomStatus: string(p.Status), HasMore: p.More,
 	})
 	return nil
 }
 
-func (s *server) pollQuery(r *http.Request, room uuid.UUID) (q store.PollQuery, wait time.Duration, err error) {
-	p, err := parameters(r, pollParameters...)
+// pollQuery reads the parameters of a poll. With an error, Advance still says
+// whether the poll asked to move the cursor.
+func (s *server) pollQuery(r *http.Request) (q store.PollQuery, wait time.Duration, err error) {
+	p, err := parameters(r, "participant", "wait", advanceParameter, "after", "limit")
 	if err != nil {
 		return q, 0, err
 	}
-	q.Room = room
+	moves, err := advances(p)
+	if err != nil {
+		return q, 0, err
+	}
+	q.Advance = moves && r.Method != http.MethodHead // which changes nothing
 	if p.get("participant") == "" {
 		return q, 0, envelope.BadField("participant", "is missing", "send the id that joining the room gave")
 	}
@@ -55,6 +66,9 @@ func (s *server) pollQuery(r *http.Request, room uuid.UUID) (q store.PollQuery, 
 	if q.Limit, err = p.limit(); err != nil {
 		return q, 0, err
 	}
+	// The cursor moves over what the store returns, so that a page cannot be cut
+	// here: it has only as many messages as fit if each is as long as may be.
+	q.Limit = min(q.Limit, max(1, maxPageBytes/s.maxMessage))
 	after, given, err := p.id("after")
 	if err != nil {
 		return q, 0, err
@@ -62,11 +76,7 @@ func (s *server) pollQuery(r *http.Request, room uuid.UUID) (q store.PollQuery, 
 	if given {
 		q.After = &after
 	}
-	if q.Advance, err = advances(p); err != nil {
-		return q, 0, err
-	}
-	if r.Method == http.MethodHead { // which changes nothing and has no news
-		q.Advance = false
+	if r.Method == http.MethodHead { // which has no news to wait for
 		return q, 0, nil
 	}
 	wait, err = s.waitOf(p)
@@ -104,7 +114,7 @@ func (s *server) waitOf(p params) (time.Duration, error) {
 		d, err = time.Duration(min(max(seconds, -1), int64(s.maxWait/time.Second)+1))*time.Second, nil
 	}
 	if err != nil || d < 0 || strings.HasPrefix(v, "-") {
-		return 0, envelope.BadField("wait", "is no duration", "use such as 30s, or whole seconds")
+		return 0, envelope.BadField("wait", "is no duration from 0 up", "use such as 30s, or whole seconds")
 	}
 	return min(d, s.maxWait), nil
 }

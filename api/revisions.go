@@ -23,12 +23,8 @@ func (s *server) listRevisions(w http.ResponseWriter, r *http.Request, n *note) 
 	if err != nil {
 		return err
 	}
-	out := wire.Revisions{Revisions: make([]wire.Revision, 0, len(revisions)), Count: len(revisions)}
-	for i := range revisions {
-		out.Revisions = append(out.Revisions, wireRevision(&revisions[i]))
-	}
 	n.key, n.count = key, len(revisions)
-	envelope.JSON(w, http.StatusOK, out)
+	envelope.JSON(w, http.StatusOK, wire.Revisions{Revisions: each(revisions, wireRevision), Count: len(revisions)})
 	return nil
 }
 

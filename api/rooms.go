@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -29,6 +30,8 @@ type Rooms interface {
 	Send(ctx context.Context, a store.Actor, once *store.Once, room uuid.UUID, n store.NewMessage) (store.Message, error)
 	// Log is every message of a room after an id, in id order.
 	Log(ctx context.Context, room uuid.UUID, after int64, limit int) ([]store.Message, error)
+	// LogTail is every message of a room before an id, the last first.
+	LogTail(ctx context.Context, room uuid.UUID, before int64, limit int) ([]store.Message, error)
 	Poll(ctx context.Context, q store.PollQuery) (store.Poll, error)
 	// Ack moves a participant's cursor forward to an id, never back.
 	Ack(ctx context.Context, room, participant uuid.UUID, id int64) (store.Participant, error)
@@ -74,23 +77,21 @@ func (s *server) listRooms(w http.ResponseWriter, r *http.Request, n *note) erro
 	if err != nil {
 		return err
 	}
-	limit := q.Limit
-	q.Limit++ // tells whether there is a next page
-	rows, err := s.rooms.Rooms(r.Context(), q)
-	if err != nil {
+	found := list[store.Room, wire.Room]{
+		read: func(limit int) ([]store.Room, error) {
+			q.Limit = limit
+			return s.rooms.Rooms(r.Context(), q)
+		},
+		place: func(v *store.Room) (time.Time, uuid.UUID) { return v.CreatedAt, v.ID },
+		size:  func(v *store.Room) int { return len(v.Name) + len(v.CreatedBy) },
+		wire:  wireRoom,
+	}
+	var out wire.Rooms
+	if out.Rooms, out.Next, err = found.page(q.Limit); err != nil {
 		return err
 	}
-	rows, more := page(rows, limit)
-	out := wire.Rooms{Rooms: make([]wire.Room, 0, len(rows)), Count: len(rows)}
-	for i := range rows {
-		out.Rooms = append(out.Rooms, wireRoom(&rows[i]))
-	}
-	if more {
-		p := rows[len(rows)-1].Position()
-		next := cursor(p.CreatedAt, p.ID)
-		out.Next = &next
-	}
-	n.count = len(rows)
+	out.Count = len(out.Rooms)
+	n.count = out.Count
 	envelope.JSON(w, http.StatusOK, out)
 	return nil
 }
@@ -105,10 +106,7 @@ func roomQuery(r *http.Request) (q store.RoomQuery, err error) {
 	default:
 		return q, envelope.BadField("status", "is no status of a room", "use active or archived")
 	}
-	if q.Limit, err = p.limit(); err != nil {
-		return q, err
-	}
-	q.After.CreatedAt, q.After.ID, err = p.cursor()
+	q.Limit, q.After.CreatedAt, q.After.ID, err = p.place()
 	return q, err
 }
 
@@ -130,7 +128,7 @@ func (s *server) getRoom(w http.ResponseWriter, r *http.Request, n *note) error 
 		return err
 	}
 	n.room, n.count = id, 1
-	envelope.JSON(w, http.StatusOK, wire.RoomDetail{Room: wireRoom(&room), Participants: wireParticipants(participants)})
+	envelope.JSON(w, http.StatusOK, wire.RoomDetail{Room: wireRoom(&room), Participants: each(participants, wireParticipant)})
 	return nil
 }
 

@@ -30,9 +30,9 @@ const defaultRange = 7 * 24 * time.Hour
 
 // spend answers GET /v1/spend.
 func (s *server) spend(w http.ResponseWriter, r *http.Request) error {
-	params, err := url.ParseQuery(r.URL.RawQuery)
+	params, err := query(r)
 	if err != nil {
-		return envelope.BadField("query", "is badly escaped", "percent-encode values; separate parameters by &")
+		return err
 	}
 	q, err := ParseSpendQuery(params, time.Now())
 	if err != nil {
@@ -79,9 +79,9 @@ func ParseSpendQuery(v url.Values, now time.Time) (clickhouse.SpendQuery, error)
 		case name == "by":
 			q.By, err = parseBy(values)
 		case name == "from":
-			q.From, err = parseTime(name, values)
+			q.From, err = parseTime(name, values, q.From)
 		case name == "to":
-			q.To, err = parseTime(name, values)
+			q.To, err = parseTime(name, values, q.To)
 		case name != "day" && name != "hour" && slices.Contains(dimensions, name):
 			q.Filter[name] = values
 		default:
@@ -116,9 +116,13 @@ func parseBy(values []string) ([]string, error) {
 	return by, nil
 }
 
-func parseTime(name string, values []string) (time.Time, error) {
-	if len(values) > 1 {
-		return time.Time{}, envelope.BadField(name, "is given more than once", "give it once")
+// parseTime reads a time that is given once; an empty one is as good as absent.
+func parseTime(name string, values []string, absent time.Time) (time.Time, error) {
+	switch {
+	case len(values) > 1:
+		return time.Time{}, twice(name)
+	case values[0] == "":
+		return absent, nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
 		if t, err := time.Parse(layout, values[0]); err == nil && t.Year() >= 1970 && t.Year() < 2106 {

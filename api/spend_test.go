@@ -31,6 +31,7 @@ func TestParseSpendQuery(t *testing.T) {
 		"from=2026-11-30T11:03:00Z&to=2026-11-30T12:09:59.9Z": {From: at("2026-11-30T11:00:00Z"), To: at("2026-11-30T12:05:00Z"), Filter: none},
 		"from=2026-11-30T12:03:00%2B01:00":                    {From: at("2026-11-30T11:00:00Z"), To: at("2026-11-30T12:10:00Z"), Filter: none},
 		"from=2026-11-01&to=2026-11-02":                       {From: at("2026-11-01T00:00:00Z"), To: at("2026-11-02T00:00:00Z"), Filter: none},
+		"from=&to=":                                           {From: at("2026-11-23T12:10:00Z"), To: at("2026-11-30T12:10:00Z"), Filter: none}, // as if absent
 		"to=2026-11-02":                                       {From: at("2026-10-26T00:00:00Z"), To: at("2026-11-02T00:00:00Z"), Filter: none},
 		"by=kind,repo&by=day&by=kind,": {
 			By: []string{"kind", "repo", "day"}, From: at("2026-11-23T12:10:00Z"), To: at("2026-11-30T12:10:00Z"), Filter: none,
@@ -59,13 +60,13 @@ func TestParseSpendQuery(t *testing.T) {
 		"hour=1":                          "hour",
 		"by=kind,colour":                  "by",
 		"from=yesterday":                  "from",
-		"from=":                           "from",
 		"to=1764500000":                   "to",
 		"from=2026-11-30T12:00:00":        "from",
 		"from=2026-11-30T12:03:00+01:00":  "from", // + is a blank in a query
 		"from=1969-12-31":                 "from",
 		"to=2106-01-01":                   "to",
 		"from=2026-11-01&from=2026-11-02": "from",
+		"to=&to=":                         "to",
 		"from=2026-11-02&to=2026-11-02":   "from",
 		"from=2026-11-02&to=2026-11-01":   "from",
 		"from=2027-01-01":                 "from",

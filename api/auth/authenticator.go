@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/szymonrychu/tatara-ledger/api/envelope"
 )
 
 // maxBearer bounds a token before anything is computed from it. Those of
@@ -137,14 +139,25 @@ func (a *Authenticator) Verify(ctx context.Context, token string) (Identity, err
 func Require(scope Scope) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			c, _ := r.Context().Value(contextKey{}).(caller)
-			if !c.Scopes.Has(scope) {
-				refused := lacks(scope)
-				c.metrics.request(refused.result)
-				refused.write(w)
+			if err := Permit(w, r, scope); err != nil {
+				envelope.Fail(w, err)
 				return
 			}
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// Permit is [Require] for a handler that learns from the request which scope it
+// needs. Its error is an envelope.Error to answer with, and the answer's headers
+// are set.
+func Permit(w http.ResponseWriter, r *http.Request, scope Scope) error {
+	c, _ := r.Context().Value(contextKey{}).(caller)
+	if c.Scopes.Has(scope) {
+		return nil
+	}
+	refused := lacks(scope)
+	c.metrics.request(refused.result)
+	refused.challenge(w)
+	return refused
 }

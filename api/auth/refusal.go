@@ -62,14 +62,15 @@ func lacks(scope Scope) *refusal {
 
 // write answers with the refusal.
 func (r *refusal) write(w http.ResponseWriter) {
-	if r.answer.Status == http.StatusUnauthorized || r.answer.Status == http.StatusForbidden {
-		w.Header().Set("WWW-Authenticate", r.challenge())
-	}
+	r.challenge(w)
 	envelope.Fail(w, r)
 }
 
-// challenge is the header of RFC 6750, section 3.
-func (r *refusal) challenge() string {
+// challenge sets the header of RFC 6750, section 3, where the answer has one.
+func (r *refusal) challenge(w http.ResponseWriter) {
+	if r.answer.Status != http.StatusUnauthorized && r.answer.Status != http.StatusForbidden {
+		return
+	}
 	var b strings.Builder
 	b.WriteString(`Bearer realm="tatara-ledger"`)
 	if r.code != "" {
@@ -80,5 +81,5 @@ func (r *refusal) challenge() string {
 	if r.scope != "" {
 		fmt.Fprintf(&b, `, scope="%s"`, r.scope)
 	}
-	return b.String()
+	w.Header().Set("WWW-Authenticate", b.String())
 }

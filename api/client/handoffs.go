@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -140,10 +139,6 @@ func (c *Client) Handoffs(ctx context.Context, q HandoffQuery) (*wire.Handoffs, 
 	return &out, nil
 }
 
-// pageSize is how much the walks over all pages ask for at once, if they are
-// not told.
-const pageSize = 100
-
 // catchUps bounds how often [Client.AllHandoffs] looks again.
 const catchUps = 10
 
@@ -155,7 +150,6 @@ const catchUps = 10
 // exists from beginning to end is not missed. It keeps the ids of what it
 // yielded. With q.After it does not look again.
 func (c *Client) AllHandoffs(ctx context.Context, q HandoffQuery) iter.Seq2[wire.Handoff, error] {
-	q.Limit = orDefault(q.Limit, pageSize)
 	return func(yield func(wire.Handoff, error) bool) {
 		w := walk{seen: map[string]struct{}{}, yield: yield}
 		whole := q.After == ""
@@ -184,35 +178,33 @@ const overlap = time.Minute
 // walk goes over the pages once. It returns how many handoffs were new, and
 // whether the caller wants more.
 func (c *Client) walk(ctx context.Context, q HandoffQuery, w *walk) (found int, more bool) {
-	for {
+	all := pages(q.After, q.Limit, func(after string, limit int) ([]wire.Handoff, *string, error) {
+		q.After, q.Limit = after, limit
 		page, err := c.Handoffs(ctx, q)
-		if errors.Is(err, errAnswerTooLong) && q.Limit > 1 {
-			q.Limit /= 2
-			continue
+		if err != nil {
+			return nil, nil, err
 		}
+		return page.Handoffs, page.Next, nil
+	})
+	for h, err := range all {
 		if err != nil {
 			w.yield(wire.Handoff{}, err)
 			return found, false
 		}
-		for _, h := range page.Handoffs {
-			if h.UpdatedAt.After(w.newest) {
-				w.newest = h.UpdatedAt
-			}
-			if h.UpdatedAt.Before(w.until.Add(-overlap)) {
-				return found, true
-			}
-			if _, ok := w.seen[h.ID]; ok {
-				continue
-			}
-			w.seen[h.ID] = struct{}{}
-			found++
-			if !w.yield(h, nil) {
-				return found, false
-			}
+		if h.UpdatedAt.After(w.newest) {
+			w.newest = h.UpdatedAt
 		}
-		if page.Next == nil || *page.Next == q.After {
+		if h.UpdatedAt.Before(w.until.Add(-overlap)) {
 			return found, true
 		}
-		q.After = *page.Next
+		if _, ok := w.seen[h.ID]; ok {
+			continue
+		}
+		w.seen[h.ID] = struct{}{}
+		found++
+		if !w.yield(h, nil) {
+			return found, false
+		}
 	}
+	return found, true
 }

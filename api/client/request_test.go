@@ -205,7 +205,7 @@ func TestSentinels(t *testing.T) {
 		if !errors.Is(err, want) || !errors.As(err, &e) {
 			t.Fatalf("%d: %v", status, err)
 		}
-		if diff := cmp.Diff(&envelope.Error{Status: status, Message: "is odd", Field: "body", Hint: "make it even", Retry: 3 * time.Second, RequestID: "R1"}, e); diff != "" {
+		if diff := cmp.Diff(&envelope.Error{Status: status, Message: "body: is odd", Field: "body", Hint: "make it even", Retry: 3 * time.Second, RequestID: "R1"}, e); diff != "" {
 			t.Errorf("%d: %s", status, diff)
 		}
 		if !strings.HasSuffix(err.Error(), ": body: is odd; make it even (request R1)") {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,25 +44,13 @@ func (c *Client) Rooms(ctx context.Context, q RoomQuery) (*wire.Rooms, error) {
 // AllRooms are the rooms of all pages, from q.After on. The first error ends
 // them.
 func (c *Client) AllRooms(ctx context.Context, q RoomQuery) iter.Seq2[wire.Room, error] {
-	q.Limit = orDefault(q.Limit, pageSize)
-	return func(yield func(wire.Room, error) bool) {
-		for {
-			page, err := c.Rooms(ctx, q)
-			if err != nil {
-				yield(wire.Room{}, err)
-				return
-			}
-			for _, r := range page.Rooms {
-				if !yield(r, nil) {
-					return
-				}
-			}
-			if page.Next == nil || *page.Next == q.After {
-				return
-			}
-			q.After = *page.Next
+	return pages(q.After, q.Limit, func(after string, limit int) ([]wire.Room, *string, error) {
+		page, err := c.Rooms(ctx, RoomQuery{Status: q.Status, Limit: limit, After: after})
+		if err != nil {
+			return nil, nil, err
 		}
-	}
+		return page.Rooms, page.Next, nil
+	})
 }
 
 // Room is a room and its participants.
@@ -181,6 +170,10 @@ func (c *Client) Log(ctx context.Context, room string, after int64, limit int) (
 		v.Set("after", strconv.FormatInt(after, 10))
 	}
 	setPage(v, limit, "")
+	return c.log(ctx, room, v)
+}
+
+func (c *Client) log(ctx context.Context, room string, v url.Values) (*wire.Log, error) {
 	var out wire.Log
 	if err := c.room(ctx, room, request{method: http.MethodGet, url: "/log", query: v}, &out); err != nil {
 		return nil, err
@@ -188,26 +181,47 @@ func (c *Client) Log(ctx context.Context, room string, after int64, limit int) (
 	return &out, nil
 }
 
-// AllLog are the messages of all pages of the log. The first error ends them.
-func (c *Client) AllLog(ctx context.Context, room string, after int64) iter.Seq2[wire.Message, error] {
-	return func(yield func(wire.Message, error) bool) {
-		for {
-			page, err := c.Log(ctx, room, after, pageSize)
-			if err != nil {
-				yield(wire.Message{}, err)
-				return
-			}
-			for _, m := range page.Messages {
-				if !yield(m, nil) {
-					return
-				}
-			}
-			if page.Next == nil || *page.Next <= after {
-				return
-			}
-			after = *page.Next
+// LogTail are the last n messages of a room, in order; fewer if there are no
+// more. It holds them in memory.
+func (c *Client) LogTail(ctx context.Context, room string, n int) ([]wire.Message, error) {
+	if n < 1 {
+		return nil, nil
+	}
+	var tail []wire.Message // the last first
+	all := pages(0, min(n, pageSize), func(before int64, limit int) ([]wire.Message, *int64, error) {
+		v := url.Values{"tail": {strconv.Itoa(limit)}}
+		if before > 0 {
+			v.Set("before", strconv.FormatInt(before, 10))
+		}
+		page, err := c.log(ctx, room, v)
+		if err != nil || len(page.Messages) == 0 {
+			return nil, nil, err
+		}
+		first := page.Messages[0].ID
+		slices.Reverse(page.Messages)
+		return page.Messages, &first, nil
+	})
+	for m, err := range all {
+		if err != nil {
+			return nil, err
+		}
+		if tail = append(tail, m); len(tail) == n {
+			break
 		}
 	}
+	slices.Reverse(tail)
+	return tail, nil
+}
+
+// AllLog are the messages of all pages of the log. The first error ends them.
+func (c *Client) AllLog(ctx context.Context, room string, after int64) iter.Seq2[wire.Message, error] {
+	return pages(after, pageSize, func(after int64, limit int) ([]wire.Message, *int64, error) {
+		page, err := c.Log(ctx, room, after, limit)
+		if err != nil {
+			return nil, nil, err
+		}
+		return page.Messages, page.Next, nil
+	})
 }
 
 // idleRounds is how many rounds without a message [Client.Follow] waits before

@@ -127,6 +127,92 @@ func TestAllHandoffsLong(t *testing.T) {
 	}
 }
 
+// logOf answers as the log of a room does, with messages of a kilobyte whose ids
+// count from 1.
+func logOf(t *testing.T, messages int64) *service {
+	t.Helper()
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		number := func(name string, absent int64) int64 {
+			if !q.Has(name) {
+				return absent
+			}
+			n, err := strconv.ParseInt(q.Get(name), 10, 64)
+			if err != nil || n < 1 {
+				t.Errorf("%s: %v", r.URL, err)
+			}
+			return n
+		}
+		first := number("after", 0) + 1
+		end := min(first+number("limit", 50), messages+1)
+		if q.Has("tail") {
+			end = number("before", messages+1)
+			first = max(1, end-number("tail", 0))
+		}
+		page := wire.Log{Messages: []wire.Message{}}
+		for id := first; id < end; id++ {
+			page.Messages = append(page.Messages, wire.Message{ID: id, Body: strings.Repeat("x", 1000)})
+		}
+		if last := end - 1; !q.Has("tail") && last < messages {
+			page.Next = &last
+		}
+		_ = json.NewEncoder(w).Encode(page)
+	})
+}
+
+// TestAllLogLong: as of handoffs.
+func TestAllLogLong(t *testing.T) {
+	t.Parallel()
+	s := logOf(t, 10)
+	for after, want := range map[int64]int64{0: 10, 7: 3, 10: 0} {
+		n := int64(0)
+		for m, err := range s.client(t, client.Config{MaxAnswerBytes: 4000}).AllLog(t.Context(), "r", after) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; m.ID != after+n {
+				t.Errorf("%d comes as message %d after %d", m.ID, n, after)
+			}
+		}
+		if n != want {
+			t.Errorf("%d messages after %d", n, after)
+		}
+	}
+	for _, err := range s.client(t, client.Config{MaxAnswerBytes: 400}).AllLog(t.Context(), "r", 0) {
+		if err == nil || !strings.Contains(err.Error(), "over the limit") {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLogTail: the last messages in order, in as many pages as they need, and
+// nothing before them.
+func TestLogTail(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int][]int64{
+		-1: nil, 0: nil, 1: {10}, 3: {8, 9, 10}, 7: {4, 5, 6, 7, 8, 9, 10}, 10: {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 1000: {1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+	} {
+		s := logOf(t, 10)
+		tail, err := s.client(t, client.Config{MaxAnswerBytes: 4000}).LogTail(t.Context(), "r", n)
+		var ids []int64
+		for _, m := range tail {
+			ids = append(ids, m.ID)
+		}
+		if diff := cmp.Diff(want, ids); diff != "" || err != nil {
+			t.Errorf("%d: %v %s", n, err, diff)
+		}
+		if n == 1 && len(s.requests()) != 1 {
+			t.Errorf("%+v", s.requests())
+		}
+	}
+	if tail, err := logOf(t, 0).client(t, client.Config{}).LogTail(t.Context(), "r", 5); err != nil || len(tail) != 0 {
+		t.Errorf("%v, %v", tail, err)
+	}
+	if _, err := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }).client(t, client.Config{}).LogTail(t.Context(), "r", 5); !errors.Is(err, client.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
 func TestAllRooms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -25,12 +26,12 @@ type Error struct {
 	RequestID string `json:"request_id,omitempty"`
 }
 
-// Error is the message.
+// Error is the message, which begins with the field, as that of an answer does.
 func (e *Error) Error() string {
-	if e.Field != "" {
-		return e.Field + ": " + e.Message
+	if e.Field == "" || strings.HasPrefix(e.Message, e.Field+": ") {
+		return e.Message
 	}
-	return e.Message
+	return e.Field + ": " + e.Message
 }
 
 // BadField is a 400 that names the field and the remedy.
@@ -49,6 +50,7 @@ func Fail(w http.ResponseWriter, err error) int {
 	if errors.As(err, &e) {
 		out = *e
 	}
+	out.Message = out.Error()
 	out.RequestID = w.Header().Get(RequestIDHeader)
 	if out.Retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(out.Retry.Round(time.Second).Seconds())))

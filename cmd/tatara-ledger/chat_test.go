@@ -149,6 +149,34 @@ func TestChatWatch(t *testing.T) {
 	}
 }
 
+// TestChatWatchTail: what is there is not read as a whole to print its end.
+func TestChatWatchTail(t *testing.T) {
+	t.Parallel()
+	for tail, want := range map[string]string{"0": "", "1": "#8", "5": "#4 #5 #6 #7 #8", "9": "#1 #2 #3 #4 #5 #6 #7 #8", "-1": "#1 #2 #3 #4 #5 #6 #7 #8"} {
+		f := newFakeRoom(t, "1", "2", "3", "4", "5", "6", "7", "8")
+		f.room.Room.Status = "archived"
+		o := f.chat(t, "watch", "r1", "--tail", tail, "--interval", "100ms")
+		var ids []string
+		for line := range strings.Lines(o.out) {
+			ids = append(ids, strings.Fields(line)[2])
+		}
+		if got := strings.Join(ids, " "); got != want || o.err != nil {
+			t.Errorf("--tail %s: %v, %s", tail, o.err, got)
+		}
+		for _, q := range f.logs {
+			if after := q.Get("after"); tail != "-1" && !q.Has("tail") && after != "8" {
+				t.Errorf("--tail %s read the log after %q", tail, after)
+			}
+		}
+	}
+	empty := newFakeRoom(t)
+	empty.room.Room.Status = "archived"
+	if o := empty.chat(t, "watch", "r1", "--interval", "100ms"); o.err != nil || o.out != "" {
+		t.Errorf("%v: %s", o.err, o.out)
+	}
+	empty.chat(t, "watch", "r1", "--tail", "-2").fails(t, 2, "--tail")
+}
+
 func TestChatWatchEnds(t *testing.T) {
 	t.Parallel()
 	f := newFakeRoom(t, "one")

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/szymonrychu/tatara-ledger/api/client"
-	"github.com/szymonrychu/tatara-ledger/api/wire"
 )
 
 type chatWatch struct {
@@ -37,6 +36,9 @@ repeating a message.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := badFormat(w.format, "text", "json"); err != nil {
 				return err
+			}
+			if w.tail < -1 {
+				return &exitError{2, errors.New("--tail must be -1 or more")}
 			}
 			if w.interval < 100*time.Millisecond {
 				return &exitError{2, errors.New("--interval must be 100ms or more")}
@@ -97,17 +99,13 @@ func (w *chatWatch) run(ctx context.Context, out, stderr io.Writer, fromID bool)
 // printTail prints the last messages that are there and moves w.after behind
 // them.
 func (w *chatWatch) printTail(ctx context.Context, p *messagePrinter) error {
-	var last []wire.Message
-	for m, err := range w.client.AllLog(ctx, w.room, 0) {
-		if err != nil {
-			return err
-		}
-		w.after = m.ID
-		if last = append(last, m); len(last) > w.tail {
-			last = last[1:]
-		}
+	// At least one tells where the log ends.
+	last, err := w.client.LogTail(ctx, w.room, max(1, w.tail))
+	if err != nil || len(last) == 0 {
+		return err
 	}
-	for _, m := range last {
+	w.after = last[len(last)-1].ID
+	for _, m := range last[max(0, len(last)-w.tail):] {
 		if err := p.print(ctx, m); err != nil {
 			return err
 		}

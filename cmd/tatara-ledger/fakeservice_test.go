@@ -32,6 +32,7 @@ type fakeService struct {
 	room     wire.RoomDetail
 	messages []wire.Message
 	lists    []url.Values
+	logs     []url.Values
 	writes   int
 	fail     func(*http.Request) int // status to fail with; 0: none
 }
@@ -184,8 +185,19 @@ func (f *fakeService) restore(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fakeService) log(w http.ResponseWriter, r *http.Request) {
-	after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
+	q := r.URL.Query()
+	f.logs = append(f.logs, q)
+	after, _ := strconv.ParseInt(q.Get("after"), 10, 64)
 	page := wire.Log{Messages: []wire.Message{}}
+	if tail, err := strconv.Atoi(q.Get("tail")); err == nil {
+		before := len(f.messages) // ids count from 1
+		if n, err := strconv.Atoi(q.Get("before")); err == nil {
+			before = n - 1
+		}
+		page.Messages = f.messages[max(0, before-min(tail, 3)):before]
+		envelope.JSON(w, 200, page)
+		return
+	}
 	for _, m := range f.messages {
 		if m.ID > after {
 			if len(page.Messages) == 3 {
