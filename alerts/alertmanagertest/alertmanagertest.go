@@ -101,6 +101,7 @@ func (s *Server) start() error {
 		"--web.listen-address="+s.URL[len("http://"):],
 		"--cluster.listen-address=", // no cluster
 	)
+	s.cmd.SysProcAttr = endWithParent()
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 	if err := s.cmd.Start(); err != nil {
 		s.cmd = nil
