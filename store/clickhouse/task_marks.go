@@ -22,7 +22,7 @@ type TaskMarks struct {
 }
 
 // TaskMarks returns every open mark, and every other one that changed at since
-// or later. A mark is written before and after the charges that it speaks of,
+// or later; none if since is zero. A mark is written before and after the charges that it speaks of,
 // so what is read after this call returned includes the charges of every mark
 // in the answer that is not open.
 //
@@ -41,6 +41,9 @@ func (s *Store) TaskMarks(ctx context.Context, since time.Time) (TaskMarks, erro
 		marks   []uint64
 		states  []uint8
 	)
+	if since.IsZero() {
+		since = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
 	row := s.conn.QueryRow(ctx, q, clickhouse.Named("since", since.UnixMilli()))
 	if err := row.Scan(&out.Now, &buckets, &marks, &states); err != nil {
 		return TaskMarks{}, fmt.Errorf("reading marks: %w", err)

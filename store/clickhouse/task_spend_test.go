@@ -153,6 +153,7 @@ func TestTaskMarks(t *testing.T) {
 		}{
 			{start, []TaskMark{written, open}},
 			{start.Add(time.Hour), []TaskMark{open}},
+			{time.Time{}, []TaskMark{open}},
 		} {
 			got, err := s.TaskMarks(ctx, test.since)
 			if err != nil {

@@ -1,0 +1,16 @@
+// Package tasks holds the totals of every task of the ledger in memory, for
+// those who ask often: the evaluator of ceilings and the API.
+//
+// It is no second count. Every figure is a sum that ClickHouse made over the
+// view spend; the package only adds up stretches of time. It watches the marks
+// that writers leave (see docs/architecture.md): a stretch is read again when a
+// mark says that its charges changed, and then replaces what was known of it,
+// so that late charges, and spend that moves from one task to another, come out
+// right. A second [Watcher], on another replica, comes to the same figures.
+//
+// A [Snapshot] is immutable and shows the ledger as it was at one moment of the
+// server's clock. While ClickHouse is away the last one stays, and its age says
+// so.
+//
+// Spend without a task is left out. Turns are not watched: they leave no marks.
+package tasks
