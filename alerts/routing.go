@@ -39,13 +39,17 @@ type (
 	}
 )
 
-// CeilingAlerts are the alertnames of tasks over a threshold of their ceiling.
+// TaskUnpriced is the alertname of tasks that use tokens without a price, which
+// their ceiling in dollars does not see.
+const TaskUnpriced = "TaskUnpricedTokens"
+
+// CeilingAlerts are the alertnames of what the evaluator raises of single tasks.
 func CeilingAlerts() []string {
 	var all []string
 	for _, d := range ceiling.Dimensions() {
 		all = append(all, d.Alert())
 	}
-	return all
+	return append(all, TaskUnpriced)
 }
 
 // Routing is an example of Alertmanager's configuration: alerts of ceilings go

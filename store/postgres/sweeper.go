@@ -133,7 +133,7 @@ func (w *Sweeper) sweep(ctx context.Context) error {
 	if err := w.archive(ctx); err != nil {
 		return err
 	}
-	for _, purge := range []func(context.Context) error{w.purgeRooms, w.purgeMessages, w.purgeDeleted, w.purgeKeys} {
+	for _, purge := range []func(context.Context) error{w.purgeRooms, w.purgeMessages, w.purgeDeleted, w.purgeKeys, w.purgeTasks} {
 		if err := purge(ctx); err != nil {
 			return err
 		}
@@ -288,6 +288,20 @@ func (w *Sweeper) purgeKeys(ctx context.Context) error {
 	return w.purge(ctx, "idempotency_key", `
 		DELETE FROM chat_idempotency WHERE ctid = ANY (ARRAY(
 			SELECT ctid FROM chat_idempotency WHERE created_at < now() - $1::interval LIMIT 5000))`, w.cfg.KeepKeys)
+}
+
+// purgeTasks deletes what no alert depends on any more: the ends of tasks that
+// have been quiet for long, and news that no webhook took within a day (a
+// service that has none configured now leaves what one with it was to tell).
+func (w *Sweeper) purgeTasks(ctx context.Context) error {
+	err := w.purge(ctx, "task_end", `
+		DELETE FROM task_ends WHERE task = ANY (ARRAY(SELECT task FROM task_ends WHERE ended_at < now() - interval '90 days' LIMIT 5000))`)
+	if err != nil {
+		return err
+	}
+	return w.purge(ctx, "webhook_event", `
+		DELETE FROM task_alert_outbox WHERE id = ANY (ARRAY(
+			SELECT id FROM task_alert_outbox WHERE to_webhook AND NOT to_ledger AND at < now() - interval '1 day' LIMIT 5000))`)
 }
 
 // purge repeats a bounded DELETE until it finds nothing.

@@ -145,3 +145,94 @@ TABLE fleet_series
     shown bigint
     CONSTRAINT fleet_series_pkey PRIMARY KEY (amount, project, repo, kind, model)
     CREATE UNIQUE INDEX fleet_series_pkey ON public.fleet_series USING btree (amount, project, repo, kind, model)
+TABLE task_alert_outbox
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY
+    event_id uuid NOT NULL
+    at timestamp with time zone NOT NULL
+    to_ledger boolean NOT NULL
+    to_webhook boolean NOT NULL
+    task text NOT NULL
+    alert text NOT NULL
+    threshold integer NOT NULL
+    project text NOT NULL
+    repo text NOT NULL
+    kind text NOT NULL
+    episode bigint NOT NULL
+    state text NOT NULL
+    value bigint NOT NULL
+    limit bigint NOT NULL
+    summary text NOT NULL
+    description text NOT NULL
+    as_of timestamp with time zone NOT NULL
+    starts_at timestamp with time zone NOT NULL
+    ends_at timestamp with time zone
+    reason text NOT NULL
+    CONSTRAINT task_alert_outbox_pkey PRIMARY KEY (id)
+    CREATE INDEX task_alert_outbox_ledger ON public.task_alert_outbox USING btree (id) WHERE to_ledger
+    CREATE INDEX task_alert_outbox_webhook ON public.task_alert_outbox USING btree (id) WHERE to_webhook
+    CREATE UNIQUE INDEX task_alert_outbox_pkey ON public.task_alert_outbox USING btree (id)
+SEQUENCE task_alert_outbox_id_seq
+TABLE task_alerts
+    task text NOT NULL
+    alert text NOT NULL
+    threshold integer NOT NULL
+    episode bigint NOT NULL
+    state text NOT NULL
+    value bigint NOT NULL
+    limit bigint NOT NULL
+    summary text NOT NULL
+    description text NOT NULL
+    as_of timestamp with time zone NOT NULL
+    starts_at timestamp with time zone NOT NULL
+    ends_at timestamp with time zone
+    reason text NOT NULL
+    CONSTRAINT task_alerts_pkey PRIMARY KEY (task, alert, threshold)
+    CONSTRAINT task_alerts_state_check CHECK ((state = ANY (ARRAY['firing'::text, 'resolved'::text])))
+    CONSTRAINT task_alerts_task_fkey FOREIGN KEY (task) REFERENCES task_labels(task)
+    CREATE INDEX task_alerts_firing ON public.task_alerts USING btree (task) WHERE (state = 'firing'::text)
+    CREATE INDEX task_alerts_resolved ON public.task_alerts USING btree (ends_at) WHERE (state = 'resolved'::text)
+    CREATE UNIQUE INDEX task_alerts_pkey ON public.task_alerts USING btree (task, alert, threshold)
+TABLE task_ceiling_changes
+    change_id uuid NOT NULL
+    task text NOT NULL
+    cost_nano bigint
+    tokens bigint
+    output_tokens bigint
+    exempt boolean NOT NULL
+    set_by text NOT NULL
+    set_at timestamp with time zone NOT NULL
+    request_id text NOT NULL
+    CONSTRAINT task_ceiling_changes_pkey PRIMARY KEY (change_id)
+    CREATE INDEX task_ceiling_changes_task ON public.task_ceiling_changes USING btree (task, set_at)
+    CREATE UNIQUE INDEX task_ceiling_changes_pkey ON public.task_ceiling_changes USING btree (change_id)
+TABLE task_ceilings
+    task text NOT NULL
+    cost_nano bigint
+    tokens bigint
+    output_tokens bigint
+    exempt boolean NOT NULL
+    set_by text NOT NULL
+    set_at timestamp with time zone NOT NULL
+    request_id text NOT NULL
+    CONSTRAINT task_ceilings_cost_nano_check CHECK ((cost_nano > 0))
+    CONSTRAINT task_ceilings_output_tokens_check CHECK ((output_tokens > 0))
+    CONSTRAINT task_ceilings_pkey PRIMARY KEY (task)
+    CONSTRAINT task_ceilings_tokens_check CHECK ((tokens > 0))
+    CREATE INDEX task_ceilings_set ON public.task_ceilings USING btree (set_at)
+    CREATE UNIQUE INDEX task_ceilings_pkey ON public.task_ceilings USING btree (task)
+TABLE task_ends
+    task text NOT NULL
+    ended_at timestamp with time zone NOT NULL
+    ended_by text NOT NULL
+    request_id text NOT NULL
+    CONSTRAINT task_ends_pkey PRIMARY KEY (task)
+    CREATE INDEX task_ends_ended ON public.task_ends USING btree (ended_at)
+    CREATE UNIQUE INDEX task_ends_pkey ON public.task_ends USING btree (task)
+TABLE task_labels
+    task text NOT NULL
+    project text NOT NULL
+    repo text NOT NULL
+    kind text NOT NULL
+    frozen_at timestamp with time zone NOT NULL
+    CONSTRAINT task_labels_pkey PRIMARY KEY (task)
+    CREATE UNIQUE INDEX task_labels_pkey ON public.task_labels USING btree (task)

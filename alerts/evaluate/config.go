@@ -1,0 +1,44 @@
+package evaluate
+
+import (
+	"time"
+
+	"github.com/szymonrychu/tatara-ledger/alerts"
+)
+
+// Config says how often and how patiently. Start from [DefaultConfig].
+type Config struct {
+	// Every is the time between evaluations. Default 1 s.
+	Every time.Duration
+	// Fresh is how old the snapshot and the view may be for an answer. Default
+	// 2 s: what callers are promised.
+	Fresh time.Duration
+	// Blind is how old the snapshot may be for an evaluation. Default 10 s: a
+	// slow query is no reason to stop, and an older state is guarded against.
+	Blind time.Duration
+	// Resend is the time between two sendings of the same. Default 30 s. It must
+	// be well below Hold.
+	Resend time.Duration
+	// Hold is for how long a sent alert fires by itself. Default 5 min, as
+	// Alertmanager's resolve_timeout. Too low resolves what fires while the
+	// service restarts; too high leaves alerts of a service that is gone.
+	Hold time.Duration
+	// Settle is how long after its end an alert is sent as resolved. Default 3 s:
+	// by then every replica has seen the end, and none sends it as firing any
+	// more, which would begin it anew.
+	Settle time.Duration
+	// Remember is for how long a resolved alert is sent as such. Default 15 min:
+	// an Alertmanager that was away for less hears of it.
+	Remember time.Duration
+	// Links are where runbooks and dashboards are.
+	Links alerts.Options
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{
+		Every: time.Second, Fresh: 2 * time.Second, Blind: 10 * time.Second,
+		Resend: 30 * time.Second, Hold: 5 * time.Minute, Settle: 3 * time.Second, Remember: 15 * time.Minute,
+		Links: alerts.DefaultOptions(),
+	}
+}

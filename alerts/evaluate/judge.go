@@ -1,0 +1,92 @@
+package evaluate
+
+import (
+	"math"
+
+	"github.com/szymonrychu/tatara-ledger/alerts"
+	"github.com/szymonrychu/tatara-ledger/alerts/ceiling"
+	"github.com/szymonrychu/tatara-ledger/store"
+)
+
+// Why an alert was resolved.
+const (
+	becauseEnded  = "the task ended"
+	becauseQuiet  = "the task went quiet"
+	becauseRaised = "the ceiling was raised or lifted"
+	becauseBelow  = "the value fell below the threshold"
+)
+
+// easing is the percent of an hourly threshold below which its alert resolves:
+// at the threshold itself it would flap as buckets leave the hour.
+const easing = 90
+
+// judge compares how a task stands with its alerts, by id, and returns what is
+// to change. It is pure.
+func judge(s *Standing, thresholds []int, known map[store.AlertID]store.Alert) []store.AlertChange {
+	j := judgement{s: s, known: known}
+	for _, d := range ceiling.Dimensions() {
+		limit := s.Ceiling.Of(d)
+		m := Measure{d, value(&s.Task, d), limit}
+		for _, t := range thresholds {
+			hold := limit.Value > 0 && m.Value > 0 && m.reached(t)
+			if a := j.alert(d.Alert(), t); a.State == store.Firing && d.Scope() == "hour" {
+				hold = limit.Value > 0 && len(ceiling.Crossed(limit.Value, m.Value/easing*100, []int{t})) > 0
+			}
+			j.compare(d.Alert(), t, m.Value, limit.Value, hold, limit.Value == 0)
+		}
+	}
+	priced := s.Ceiling.Of(ceiling.TaskCost).Value > 0
+	unpriced := s.Total.UnpricedTokens
+	j.compare(alerts.TaskUnpriced, 0, unpriced, 0, priced && unpriced > 0, !priced)
+	// What fires by a threshold that is configured no more.
+	for id, a := range known {
+		if a.State == store.Firing && !j.seen[id] {
+			j.resolve(id, a, becauseRaised)
+		}
+	}
+	return j.changes
+}
+
+type judgement struct {
+	s       *Standing
+	known   map[store.AlertID]store.Alert
+	seen    map[store.AlertID]bool
+	changes []store.AlertChange
+}
+
+func (j *judgement) alert(name string, threshold int) store.Alert {
+	return j.known[store.AlertID{Task: j.s.Name, Alert: name, Threshold: threshold}]
+}
+
+func (j *judgement) compare(name string, threshold int, value, limit uint64, hold, lifted bool) {
+	id := store.AlertID{Task: j.s.Name, Alert: name, Threshold: threshold}
+	if j.seen == nil {
+		j.seen = map[store.AlertID]bool{}
+	}
+	j.seen[id] = true
+	a := j.known[id]
+	switch firing := a.State == store.Firing; {
+	case firing && !j.s.Ended.IsZero():
+		j.resolve(id, a, becauseEnded)
+	case firing && j.s.Quiet:
+		j.resolve(id, a, becauseQuiet)
+	case firing && !hold && (lifted || clamp(limit) > a.Limit):
+		j.resolve(id, a, becauseRaised)
+	case firing && !hold:
+		j.resolve(id, a, becauseBelow)
+	case !firing && hold && !j.s.Over():
+		j.changes = append(j.changes, store.AlertChange{Seen: a.Episode, Alert: store.Alert{
+			AlertID: id, TaskLabels: store.TaskLabels{Project: j.s.Project, Repo: j.s.Repo, Kind: j.s.Kind},
+			State: store.Firing, Value: clamp(value), Limit: clamp(limit), AsOf: j.s.At,
+		}})
+	}
+}
+
+func (j *judgement) resolve(id store.AlertID, a store.Alert, reason string) {
+	j.changes = append(j.changes, store.AlertChange{Seen: a.Episode, Alert: store.Alert{
+		AlertID: id, State: store.Resolved, AsOf: j.s.At, Reason: reason,
+	}})
+}
+
+// clamp is n, or the most that Postgres holds.
+func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

@@ -1,0 +1,79 @@
+package evaluate
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/szymonrychu/tatara-ledger/alerts"
+	"github.com/szymonrychu/tatara-ledger/alerts/deliver"
+	"github.com/szymonrychu/tatara-ledger/store"
+)
+
+// sending is what was sent of an alert last, and when.
+type sending struct {
+	episode int64
+	state   store.AlertState
+	at      time.Time
+}
+
+// send sends what is new, and again what was sent long enough ago.
+func (e *Evaluator) send() {
+	v, now := e.view.Load(), time.Now()
+	current := make(map[store.AlertID]sending, len(e.sent))
+	firing := map[string]int{}
+	var out []deliver.Alert
+	for _, of := range v.alerts {
+		for id, a := range of {
+			if a.State == store.Firing {
+				firing[a.Alert]++
+			} else if v.at.Sub(a.EndsAt) < e.cfg.Settle {
+				continue // as what it was sent last
+			}
+			last := e.sent[id]
+			if last.episode != a.Episode || last.state != a.State || now.Sub(last.at) >= e.cfg.Resend {
+				last = sending{a.Episode, a.State, now}
+				out = append(out, alertOf(e.cfg.Links, &a, now.Add(e.cfg.Hold)))
+			}
+			current[id] = last
+		}
+	}
+	e.sent = current
+	e.sender.Send(out...)
+	e.metrics.firing.Reset()
+	for _, name := range alerts.CeilingAlerts() {
+		e.metrics.firing.WithLabelValues(name).Set(float64(firing[name]))
+	}
+}
+
+// alertOf is an alert as receivers know it. hold is until when it fires by
+// itself. Everything but hold is the same whichever replica sends it.
+func alertOf(links alerts.Options, a *store.Alert, hold time.Time) deliver.Alert {
+	dashboard := links.DashboardURL("tatara-ledger-task", "var-task="+url.QueryEscape(a.Task))
+	out := deliver.Alert{
+		Labels: map[string]string{
+			"alertname": a.Alert, "severity": severity(a), "system": alerts.System, "component": "tasks",
+			"project": a.Project, "repo": a.Repo, "kind": a.Kind, "task": a.Task,
+		},
+		Annotations: map[string]string{
+			"summary": a.Summary, "description": a.Description,
+			"runbook_url": links.RunbookURL(a.Alert), "dashboard_url": dashboard,
+		},
+		StartsAt: a.StartsAt, EndsAt: hold, GeneratorURL: dashboard,
+	}
+	if a.Threshold > 0 {
+		out.Labels["threshold"] = strconv.Itoa(a.Threshold)
+	}
+	if a.State == store.Resolved {
+		out.EndsAt = a.EndsAt
+	}
+	return out
+}
+
+// severity pages for what is over its limit. What has no threshold waits.
+func severity(a *store.Alert) string {
+	if a.Threshold >= 100 {
+		return alerts.Critical
+	}
+	return alerts.Warning
+}
