@@ -9,56 +9,57 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/szymonrychu/tatara-ledger/store"
 )
 
-// Source is the outbox.
-type Source interface {
+// Source is an outbox with events E.
+type Source[E any] interface {
 	// Drain hands up to limit events to into and removes them if it succeeds.
 	// Whatever fails, they stay.
-	Drain(ctx context.Context, limit int, into func(context.Context, []store.Event) error) (n int, err error)
+	Drain(ctx context.Context, limit int, into func(context.Context, []E) error) (n int, err error)
 	// Backlog is how many events wait, counted up to limit, and since when.
 	Backlog(ctx context.Context, limit int) (n int, oldest time.Time, err error)
 }
 
-// Sink is the ledger.
-type Sink interface {
-	// AppendChatEvents stores events durably. An event that it has counts once,
-	// and none is refused for its values: one that were would hold up the rest.
-	AppendChatEvents(ctx context.Context, events []store.Event) error
+// Sink is where the events go.
+type Sink[E any] struct {
+	// Name is what metrics and logs call it.
+	Name string
+	// Take takes events durably. One that it has counts once, and none is refused
+	// for its values: one that were would hold up the rest.
+	Take func(ctx context.Context, events []E) error
 }
 
-// The stores, as metrics and logs call them.
-const (
-	postgres   = "postgres"
-	clickhouse = "clickhouse"
-)
+// postgres is what metrics and logs call the store of the outbox.
+const postgres = "postgres"
 
 // backlogLimit bounds what counting the backlog costs.
 const backlogLimit = 10_000
 
-// Drainer copies events from the outbox to the ledger. One goroutine owns it,
+// Drainer copies events from an outbox to where they go. One goroutine owns it,
 // in Run.
-type Drainer struct {
+type Drainer[E any] struct {
 	cfg     Config
-	from    Source
-	to      Sink
+	from    Source[E]
+	to      Sink[E]
 	log     *slog.Logger
 	metrics *metrics
 
 	failing time.Time // since when; zero: the last attempt succeeded
 }
 
-// NewDrainer returns a drainer; Run starts it.
-func NewDrainer(cfg Config, from Source, to Sink, log *slog.Logger, reg prometheus.Registerer) *Drainer {
-	return &Drainer{cfg: cfg, from: from, to: to, log: log.With("component", "outbox"), metrics: newMetrics(reg)}
+// NewDrainer returns a drainer; Run starts it. name tells its metrics and logs
+// from those of other outboxes.
+func NewDrainer[E any](cfg Config, name string, from Source[E], to Sink[E], log *slog.Logger, reg prometheus.Registerer) *Drainer[E] {
+	return &Drainer[E]{
+		cfg: cfg, from: from, to: to, log: log.With("component", "outbox", "outbox", name),
+		metrics: newMetrics(prometheus.WrapRegistererWith(prometheus.Labels{"outbox": name}, reg), to.Name),
+	}
 }
 
 // Run drains until ctx ends. It returns no error: a failure is repeated, after
 // a growing, jittered pause, for as long as it takes. A batch that is being
 // copied when ctx ends is given up, and copied again by the next drainer.
-func (d *Drainer) Run(ctx context.Context) error {
+func (d *Drainer[E]) Run(ctx context.Context) error {
 	policy := backoff.NewExponentialBackOff()
 	policy.InitialInterval, policy.MaxInterval = d.cfg.Every, d.cfg.RetryMax
 	for {
@@ -83,7 +84,7 @@ func (d *Drainer) Run(ctx context.Context) error {
 }
 
 // runOnce copies batch by batch until one is not full.
-func (d *Drainer) runOnce(ctx context.Context) error {
+func (d *Drainer[E]) runOnce(ctx context.Context) error {
 	for {
 		n, err := d.batch(ctx)
 		if err == nil && n == d.cfg.Batch {
@@ -98,16 +99,16 @@ func (d *Drainer) runOnce(ctx context.Context) error {
 }
 
 // batch copies one batch and returns how many events it had.
-func (d *Drainer) batch(ctx context.Context) (int, error) {
+func (d *Drainer[E]) batch(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
 	var (
 		taken   int
 		refusal error
 	)
-	n, err := d.from.Drain(ctx, d.cfg.Batch, func(ctx context.Context, events []store.Event) error {
+	n, err := d.from.Drain(ctx, d.cfg.Batch, func(ctx context.Context, events []E) error {
 		taken = len(events)
-		refusal = d.to.AppendChatEvents(ctx, events)
+		refusal = d.to.Take(ctx, events)
 		return refusal
 	})
 	switch {
@@ -116,15 +117,15 @@ func (d *Drainer) batch(ctx context.Context) (int, error) {
 		return n, nil
 	case refusal != nil:
 		d.metrics.events.WithLabelValues(refused).Add(float64(taken))
-		return 0, d.failed(clickhouse, refusal)
+		return 0, d.failed(d.to.Name, refusal)
 	}
-	// The ledger has what was taken, if anything was.
+	// It has what was taken, if anything was.
 	d.metrics.events.WithLabelValues(repeated).Add(float64(taken))
 	return 0, d.failed(postgres, err)
 }
 
 // measure updates the gauges.
-func (d *Drainer) measure(ctx context.Context) error {
+func (d *Drainer[E]) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
 	n, oldest, err := d.from.Backlog(ctx, backlogLimit)
@@ -140,19 +141,19 @@ func (d *Drainer) measure(ctx context.Context) error {
 	return nil
 }
 
-func (d *Drainer) failed(store string, err error) error {
+func (d *Drainer[E]) failed(store string, err error) error {
 	d.metrics.failures.WithLabelValues(store).Inc()
 	return fmt.Errorf("copying events (%s): %w", store, err)
 }
 
 // note logs the begin and the end of an outage, once each.
-func (d *Drainer) note(err error) {
+func (d *Drainer[E]) note(err error) {
 	switch {
 	case err != nil && d.failing.IsZero():
 		d.failing = time.Now()
-		d.log.Warn("events of handoffs and rooms do not reach the ledger; they stay in the outbox", "error", err)
+		d.log.Warn("events do not get through; they stay in the outbox", "to", d.to.Name, "error", err)
 	case err == nil && !d.failing.IsZero():
-		d.log.Info("events of handoffs and rooms reach the ledger again", "away_seconds", time.Since(d.failing).Seconds())
+		d.log.Info("events get through again", "to", d.to.Name, "away_seconds", time.Since(d.failing).Seconds())
 		d.failing = time.Time{}
 	}
 }

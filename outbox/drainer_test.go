@@ -97,7 +97,7 @@ func TestCrashBetweenInsertAndDelete(t *testing.T) {
 	f.enqueue(t, 25)
 	var left atomic.Int64
 	left.Store(3)
-	d := f.drainer(f.outbox, &sink{Sink: f.ledger, after: func(context.Context) error {
+	d := f.drainer(f.outbox, &sink{appender: f.ledger, after: func(context.Context) error {
 		if left.Add(-1) >= 0 {
 			return errCrash
 		}
@@ -121,7 +121,7 @@ func TestConnectionCutBetweenInsertAndDelete(t *testing.T) {
 	f := newFixture(t)
 	f.enqueue(t, 25)
 	var cut atomic.Bool
-	d := f.drainer(f.outbox, &sink{Sink: f.ledger, after: func(ctx context.Context) error {
+	d := f.drainer(f.outbox, &sink{appender: f.ledger, after: func(ctx context.Context) error {
 		if !cut.CompareAndSwap(false, true) {
 			return nil
 		}
@@ -158,10 +158,10 @@ func TestDrainersSideBySide(t *testing.T) {
 			return nil
 		}
 	}
-	drainers := make([]*Drainer, 3)
+	drainers := make([]*Drainer[store.Event], 3)
 	for i := range drainers {
 		failBefore := now(0.1)
-		drainers[i] = f.drainer(f.outbox, &sink{Sink: f.ledger, before: func(ctx context.Context) error {
+		drainers[i] = f.drainer(f.outbox, &sink{appender: f.ledger, before: func(ctx context.Context) error {
 			if working.Add(1) > 1 {
 				together.Store(true)
 			}
@@ -225,15 +225,15 @@ func TestClickHouseAway(t *testing.T) {
 		f.enqueue(t, 25)
 		before := testutil.ToFloat64(d.metrics.failures.WithLabelValues(clickhouse))
 		until(t, "some attempts", func() bool { return testutil.ToFloat64(d.metrics.failures.WithLabelValues(clickhouse)) > before+3 })
-		if n := f.waiting(t); n != 25 || f.log.count("do not reach the ledger") != outage+1 {
-			t.Errorf("%d wait, %d lines:\n%s", n, f.log.count("do not reach"), f.log.text.String())
+		if n := f.waiting(t); n != 25 || f.log.count("do not get through") != outage+1 {
+			t.Errorf("%d wait, %d lines:\n%s", n, f.log.count("do not get through"), f.log.text.String())
 		}
 		if pending, lag := testutil.ToFloat64(d.metrics.pending), testutil.ToFloat64(d.metrics.lag); pending != 25 || lag < 3600 {
 			t.Errorf("%v pending, since %v s", pending, lag)
 		}
 		to.now.Store(f.ledger)
 		until(t, "an empty outbox", func() bool { return f.waiting(t) == 0 })
-		until(t, "the end of the outage", func() bool { return f.log.count("reach the ledger again") == outage+1 })
+		until(t, "the end of the outage", func() bool { return f.log.count("get through again") == outage+1 })
 	}
 	stop()
 	if err := <-done; err != nil {
@@ -244,7 +244,7 @@ func TestClickHouseAway(t *testing.T) {
 
 // source is an outbox that can fail.
 type source struct {
-	Source
+	Source[store.Event]
 	failing atomic.Bool
 	backlog atomic.Bool // only counting fails
 }
@@ -290,7 +290,7 @@ func TestStop(t *testing.T) {
 	f.enqueue(t, 25)
 	ctx, stop := context.WithCancel(t.Context())
 	began := make(chan struct{}, 1)
-	d := f.drainer(f.outbox, &sink{Sink: f.ledger, before: func(ctx context.Context) error {
+	d := f.drainer(f.outbox, &sink{appender: f.ledger, before: func(ctx context.Context) error {
 		began <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
@@ -316,7 +316,7 @@ func TestTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.enqueue(t, 5)
-	d := f.drainer(f.outbox, &sink{Sink: f.ledger, before: func(ctx context.Context) error {
+	d := f.drainer(f.outbox, &sink{appender: f.ledger, before: func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}})
@@ -337,5 +337,5 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%+v is valid", bad)
 		}
 	}
-	NewDrainer(cfg, nil, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	NewDrainer(cfg, "", nil, Sink[store.Event]{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }

@@ -78,10 +78,10 @@ func openLedger(t *testing.T, addr string) *ledger.Store {
 }
 
 // drainer copies in small batches.
-func (f *fixture) drainer(from Source, to Sink) *Drainer {
+func (f *fixture) drainer(from Source[store.Event], to appender) *Drainer[store.Event] {
 	cfg := DefaultConfig()
 	cfg.Batch, cfg.Every, cfg.RetryMax = 10, 5*time.Millisecond, 20*time.Millisecond
-	return NewDrainer(cfg, from, to, slog.New(slog.NewTextHandler(f.log, nil)), prometheus.NewRegistry())
+	return NewDrainer(cfg, "chat", from, Sink[store.Event]{Name: clickhouse, Take: to.AppendChatEvents}, slog.New(slog.NewTextHandler(f.log, nil)), prometheus.NewRegistry())
 }
 
 // enqueue puts n events into the outbox, an hour ago. Their sizes count on.
@@ -142,9 +142,16 @@ func (l *log) count(of string) int {
 	return strings.Count(l.text.String(), of)
 }
 
+const clickhouse = "clickhouse"
+
+// appender is the ledger, or stands for it.
+type appender interface {
+	AppendChatEvents(ctx context.Context, events []store.Event) error
+}
+
 // sink does something before or after the ledger takes events.
 type sink struct {
-	Sink
+	appender
 	before, after func(ctx context.Context) error
 }
 
@@ -154,7 +161,7 @@ func (s *sink) AppendChatEvents(ctx context.Context, events []store.Event) error
 			return err
 		}
 	}
-	if err := s.Sink.AppendChatEvents(ctx, events); err != nil {
+	if err := s.appender.AppendChatEvents(ctx, events); err != nil {
 		return err
 	}
 	if s.after != nil {
@@ -163,7 +170,7 @@ func (s *sink) AppendChatEvents(ctx context.Context, events []store.Event) error
 	return nil
 }
 
-func counted(t *testing.T, d *Drainer, copies, refusals, repeats, postgresFailures, clickhouseFailures int) {
+func counted(t *testing.T, d *Drainer[store.Event], copies, refusals, repeats, postgresFailures, clickhouseFailures int) {
 	t.Helper()
 	got := fmt.Sprint(testutil.ToFloat64(d.metrics.events.WithLabelValues(copied)), testutil.ToFloat64(d.metrics.events.WithLabelValues(refused)),
 		testutil.ToFloat64(d.metrics.events.WithLabelValues(repeated)),

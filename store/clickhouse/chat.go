@@ -15,14 +15,14 @@ import (
 // bytes that are no UTF-8 are stored as they are. Some events may be stored
 // when it fails.
 func (s *Store) AppendChatEvents(ctx context.Context, events []store.Event) error {
-	return insertBlocks(ctx, s, "chat_facts", chatColumns(time.Now()), events, func(e *store.Event) time.Time { return chatTime(e.At) })
+	return insertBlocks(ctx, s, "chat_facts", chatColumns(time.Now()), events, func(e *store.Event) time.Time { return eventTime(e.At) })
 }
 
 func chatColumns(arrived time.Time) []column[store.Event] {
 	type e = store.Event
 	return []column[e]{
 		each("id", func(r *e) uuid.UUID { return r.ID }),
-		each("time", func(r *e) time.Time { return chatTime(r.At) }),
+		each("time", func(r *e) time.Time { return eventTime(r.At) }),
 		constant[e]("arrived", arrived.UTC()),
 		each("action", func(r *e) string { return string(r.Action) }),
 		each("actor", func(r *e) string { return r.Actor }),
@@ -41,8 +41,8 @@ func chatColumns(arrived time.Time) []column[store.Event] {
 	}
 }
 
-// chatTime is t within what DateTime64(6) and the months of partitions hold.
-func chatTime(t time.Time) time.Time {
+// eventTime is t within what DateTime64(6) and the months of partitions hold.
+func eventTime(t time.Time) time.Time {
 	first, last := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2261, 12, 31, 0, 0, 0, 0, time.UTC)
 	switch {
 	case t.Before(first):

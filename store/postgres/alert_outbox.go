@@ -11,7 +11,7 @@ import (
 )
 
 // AlertReader is one of those who are told of every alert that begins or ceases
-// to fire.
+// to fire. It is the name of a column.
 type AlertReader string
 
 // The readers.
@@ -20,26 +20,32 @@ const (
 	ToWebhook AlertReader = "to_webhook"
 )
 
-// DrainAlerts hands up to limit events to into, the oldest first, and notes
+// AlertOutbox is what a reader is still to be told.
+type AlertOutbox struct {
+	store  *Store
+	reader AlertReader
+}
+
+// AlertsFor is what waits for a reader.
+func (s *Store) AlertsFor(reader AlertReader) AlertOutbox { return AlertOutbox{s, reader} }
+
+// Drain hands up to limit events to into, the oldest first, and notes
 // that the reader has them if it succeeds. What every reader has is removed.
 // If into fails, or anything after it, they are handed out again: into must
 // bear to see an event twice. One caller at a time drains for a reader; others
 // find nothing, so that the order holds.
 //
 // Nothing is retried inside: the caller waits as it likes.
-func (s *Store) DrainAlerts(ctx context.Context, reader AlertReader, limit int, into func(context.Context, []store.AlertEvent) error) (n int, err error) {
-	if reader != ToLedger && reader != ToWebhook {
-		return 0, fmt.Errorf("draining alerts: nobody is called %q", reader)
-	}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+func (o AlertOutbox) Drain(ctx context.Context, limit int, into func(context.Context, []store.AlertEvent) error) (n int, err error) {
+	err = pgx.BeginFunc(ctx, o.store.pool, func(tx pgx.Tx) error {
 		var free bool
-		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtext($1))`, "drain alerts "+string(reader)).Scan(&free); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtext($1))`, "drain alerts "+string(o.reader)).Scan(&free); err != nil {
 			return fmt.Errorf("locking the outbox: %w", err)
 		}
 		if !free {
 			return nil
 		}
-		ids, events, err := waitingAlerts(ctx, tx, reader, limit)
+		ids, events, err := waitingAlerts(ctx, tx, o.reader, limit)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -47,7 +53,7 @@ func (s *Store) DrainAlerts(ctx context.Context, reader AlertReader, limit int, 
 			return err
 		}
 		b := &pgx.Batch{}
-		b.Queue(`UPDATE task_alert_outbox SET `+string(reader)+` = false WHERE id = ANY ($1)`, ids)
+		b.Queue(`UPDATE task_alert_outbox SET `+string(o.reader)+` = false WHERE id = ANY ($1)`, ids)
 		b.Queue(`DELETE FROM task_alert_outbox WHERE id = ANY ($1) AND NOT to_ledger AND NOT to_webhook`, ids)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("emptying the outbox: %w", err)
@@ -82,13 +88,12 @@ func waitingAlerts(ctx context.Context, tx pgx.Tx, reader AlertReader, limit int
 	return ids, events, nil
 }
 
-// AlertBacklog is how many events wait for a reader, counted up to limit, and
-// since when (zero: none waits).
-func (s *Store) AlertBacklog(ctx context.Context, reader AlertReader, limit int) (n int, oldest time.Time, err error) {
+// Backlog is how many events wait, counted up to limit, and since when (zero:
+// none waits).
+func (o AlertOutbox) Backlog(ctx context.Context, limit int) (n int, oldest time.Time, err error) {
 	var first *time.Time
-	err = s.pool.QueryRow(ctx, `
-		SELECT count(*), min(at) FROM (SELECT at FROM task_alert_outbox WHERE CASE WHEN $1 THEN to_ledger ELSE to_webhook END ORDER BY id LIMIT $2) AS head`,
-		reader == ToLedger, limit).Scan(&n, &first)
+	err = o.store.pool.QueryRow(ctx, `
+		SELECT count(*), min(at) FROM (SELECT at FROM task_alert_outbox WHERE `+string(o.reader)+` ORDER BY id LIMIT $1) AS head`, limit).Scan(&n, &first)
 	if err != nil {
 		return 0, oldest, fmt.Errorf("counting the outbox: %w", err)
 	}

@@ -197,7 +197,7 @@ func TestReadersOfAlerts(t *testing.T) {
 	}
 	drain := func(reader AlertReader, limit int, fail error) (got []store.AlertEvent) {
 		t.Helper()
-		n, err := s.DrainAlerts(t.Context(), reader, limit, func(_ context.Context, events []store.AlertEvent) error {
+		n, err := s.AlertsFor(reader).Drain(t.Context(), limit, func(_ context.Context, events []store.AlertEvent) error {
 			got = events
 			return fail
 		})
@@ -226,7 +226,7 @@ func TestReadersOfAlerts(t *testing.T) {
 	if diff := cmp.Diff([]string{"resolved", "firing"}, states(drain(ToWebhook, 10, nil))); diff != "" {
 		t.Error(diff)
 	}
-	if n, oldest, err := s.AlertBacklog(t.Context(), ToLedger, 10); n != 1 || oldest.IsZero() || err != nil {
+	if n, oldest, err := s.AlertsFor(ToLedger).Backlog(t.Context(), 10); n != 1 || oldest.IsZero() || err != nil {
 		t.Errorf("%d wait since %v, error %v", n, oldest, err)
 	}
 	drain(ToLedger, 10, nil)
@@ -245,7 +245,7 @@ func TestWhatNoWebhookTakesIsDeleted(t *testing.T) {
 		}
 	}
 	take := func(context.Context, []store.AlertEvent) error { return nil }
-	if n, err := s.DrainAlerts(t.Context(), ToLedger, 1, take); n != 1 || err != nil {
+	if n, err := s.AlertsFor(ToLedger).Drain(t.Context(), 1, take); n != 1 || err != nil {
 		t.Fatalf("%d drained, error %v", n, err)
 	}
 	w, _ := newSweeper(t, s, func(*SweepConfig) {})

@@ -29,6 +29,67 @@ PARTITION BY toYYYYMM(bucket)
 ORDER BY (bucket, fact_run, id)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
 
+CREATE TABLE tatara_ledger.alert_facts
+(
+    `id` UUID COMMENT 'of the transition',
+    `time` DateTime64(6, 'UTC') COMMENT 'when it happened',
+    `arrived` DateTime64(3, 'UTC') COMMENT 'when it was copied',
+    `alertname` LowCardinality(String),
+    `state` LowCardinality(String) COMMENT 'firing or resolved',
+    `task` String,
+    `project` LowCardinality(String) COMMENT 'as of the first crossing of the task, as are repo and kind',
+    `repo` LowCardinality(String),
+    `kind` LowCardinality(String),
+    `threshold` UInt16 COMMENT 'percent of the limit; 0: none',
+    `episode` UInt64 COMMENT 'how often the alert has begun to fire',
+    `value` Int64 COMMENT 'at the crossing: nano-dollars, tokens or a count',
+    `limit` Int64,
+    `summary` String,
+    `starts_at` DateTime64(6, 'UTC'),
+    `reason` LowCardinality(String) COMMENT 'why it was resolved',
+    `earliest` UInt64 MATERIALIZED bitNot(toUInt64(toUnixTimestamp64Milli(arrived)))
+)
+ENGINE = ReplacingMergeTree(earliest)
+PARTITION BY toYYYYMM(time)
+ORDER BY (time, id)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
+
+CREATE VIEW tatara_ledger.alerts
+(
+    `time` DateTime64(6, 'UTC'),
+    `alertname` LowCardinality(String),
+    `state` LowCardinality(String),
+    `task` String,
+    `project` LowCardinality(String),
+    `repo` LowCardinality(String),
+    `kind` LowCardinality(String),
+    `threshold` UInt16,
+    `episode` UInt64,
+    `value` Int64,
+    `limit` Int64,
+    `summary` String,
+    `starts_at` DateTime64(6, 'UTC'),
+    `reason` LowCardinality(String)
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    time,
+    alertname,
+    state,
+    task,
+    project,
+    repo,
+    kind,
+    threshold,
+    episode,
+    value,
+    limit,
+    summary,
+    starts_at,
+    reason
+FROM tatara_ledger.alert_facts
+FINAL;
+
 CREATE TABLE tatara_ledger.charges
 (
     `bucket` DateTime('UTC') COMMENT 'start of 5 minutes',
