@@ -40,7 +40,8 @@ func FuzzRoutes(f *testing.F) {
 	})
 }
 
-// requestOf is the request as a server would see it; nil if none could.
+// requestOf is the request as a server would see it; nil if none could: such as
+// of a path that is badly escaped, which net/http refuses, see [Listener].
 func requestOf(method, target, header, value, body string) *http.Request {
 	u, err := url.ParseRequestURI(target)
 	if err != nil || !strings.HasPrefix(target, "/") || strings.ContainsAny(target+header+value, "\r\n\x00") || strings.ContainsAny(target, " #") {

@@ -47,7 +47,7 @@ func TestPagesOfLongTexts(t *testing.T) {
 	room := s.room()
 	sender, reader := s.participant(room, "sender"), s.participant(room, "reader")
 	body := strings.Repeat(".", size) // no words, which take time to store
-	var keys []string // the newest first
+	var keys []string                 // the newest first
 	var ids []int64
 	for i := range count {
 		h := handoffOf(fmt.Sprint("k", i))
