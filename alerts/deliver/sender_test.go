@@ -65,6 +65,27 @@ func TestAnswersThatAreFailures(t *testing.T) {
 	}
 }
 
+// TestEndlessAnswer is of a server whose answer would fill the memory.
+func TestEndlessAnswer(t *testing.T) {
+	t.Parallel()
+	cut := make(chan bool, 100)
+	base := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, err := io.WriteString(w, `"`)
+		for written, part := 0, strings.Repeat("x", 1<<20); err == nil && written < 256<<20; written += len(part) {
+			_, err = io.WriteString(w, part)
+		}
+		cut <- err != nil
+	})
+	s := start(t, configOf(base))
+	s.Send(firing(1))
+	if !<-cut {
+		t.Error("the whole answer was read")
+	}
+	eventually(t, "the failure", s.Failing)
+}
+
 func TestFullQueueDropsTheOldest(t *testing.T) {
 	t.Parallel()
 	var good atomic.Bool
