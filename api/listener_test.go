@@ -2,7 +2,6 @@ package api
 
 import (
 	"bufio"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -23,7 +22,7 @@ func TestListener(t *testing.T) {
 	srv.Config.MaxHeaderBytes = 1 << 10
 	srv.Start()
 	t.Cleanup(srv.Close)
-	ask := func(request string) (*http.Response, string) {
+	ask := func(request string) *reply {
 		t.Helper()
 		var d net.Dialer
 		c, err := d.DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
@@ -43,7 +42,7 @@ func TestListener(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return resp, string(body)
+		return &reply{t, resp.StatusCode, resp.Header, body}
 	}
 	for request, want := range map[string]struct {
 		status int
@@ -61,17 +60,17 @@ func TestListener(t *testing.T) {
 		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: br\r\n\r\n":                {501, "transfer encoding"},
 		"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("x", 8<<10) + "\r\n\r\n": {431, "too large"},
 	} {
-		resp, body := ask(request)
-		var e envelope.Error
-		if err := json.Unmarshal([]byte(body), &e); err != nil || resp.StatusCode != want.status || !strings.Contains(body, want.says) || !resp.Close {
-			t.Errorf("%.60q: %d %v %s", request, resp.StatusCode, err, body)
+		r := ask(request)
+		e := r.fails(want.status, "request")
+		if !strings.Contains(string(r.body), want.says) || e.Hint == "" {
+			t.Errorf("%.60q: %s", request, r.body)
 		}
-		checkText(t, 400, e)
-		if e.RequestID == "" || e.RequestID != resp.Header.Get(envelope.RequestIDHeader) || resp.Header.Get("Content-Type") != "application/json; charset=utf-8" {
-			t.Errorf("%.60q: %v %+v", request, resp.Header, e)
+		h := r.header
+		if e.RequestID == "" || e.RequestID != h.Get(envelope.RequestIDHeader) || h.Get("Content-Type") != "application/json; charset=utf-8" {
+			t.Errorf("%.60q: %v %+v", request, h, e)
 		}
 	}
-	if resp, body := ask("GET / HTTP/1.1\r\nHost: x\r\n\r\n"); resp.StatusCode != 200 || body != bare {
-		t.Errorf("%d %q", resp.StatusCode, body)
+	if r := ask("GET / HTTP/1.1\r\nHost: x\r\n\r\n").want(200); string(r.body) != bare {
+		t.Errorf("%q", r.body)
 	}
 }
