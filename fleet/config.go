@@ -3,6 +3,8 @@ package fleet
 import (
 	"errors"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // Config says how the counters are kept. Start from [DefaultConfig].
@@ -26,6 +28,11 @@ type Config struct {
 	// Stale is for how long the counters are exposed while the ledger cannot be
 	// read. Default 30 s. A gap says more than counters that stand still.
 	Stale time.Duration
+	// Hold is for how long scrapes see the same values. Default 0: each sees the
+	// present ones. With several Prometheus servers set it to their scrape
+	// interval: else only the first sees a new counter's 0, and the others miss
+	// what it began with.
+	Hold time.Duration
 	// Timeout bounds each query. Default 1 min.
 	Timeout time.Duration
 	// Batch is how many runs are compared at once. Default 1000, under 1 MB.
@@ -50,11 +57,19 @@ func DefaultConfig() Config {
 	}
 }
 
+// Flags adds the flags.
+func (c *Config) Flags(f *pflag.FlagSet) {
+	f.DurationVar(&c.Hold, "fleet-hold", c.Hold, "for how long scrapes of /metrics/fleet see the same values: the scrape interval, where several Prometheus servers scrape it")
+}
+
 // Validate reports every mistake at once.
 func (c *Config) Validate() error {
 	var errs []error
 	if min(c.Refresh, c.Sweep, c.Ping, c.Stale, c.Timeout, c.Keep, c.Recent) <= 0 {
 		errs = append(errs, errors.New("fleet: times must be positive"))
+	}
+	if c.Hold < 0 {
+		errs = append(errs, errors.New("--fleet-hold must not be negative"))
 	}
 	if c.Lease < 2*c.Ping || c.Silence <= c.Lease {
 		errs = append(errs, errors.New("fleet: a lease must be two pings or more, and shorter than the silence"))

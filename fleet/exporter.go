@@ -67,7 +67,7 @@ type term struct {
 	refreshed time.Time // when the ledger was last read to its end
 
 	// Of the mutex of scrapes.
-	seen  bool // a scrape saw the values of the holder before
+	risen time.Time // when scrapes last got new values; zero: none got any
 	shown []store.FleetSeries
 }
 
@@ -280,7 +280,10 @@ func (e *Exporter) show(ctx context.Context) []store.FleetSeries {
 	}
 	ctx, cancel := context.WithTimeout(ctx, showWithin)
 	defer cancel()
-	shown, err := e.state.ShowFleet(ctx, t.epoch, t.seen)
+	// The first scrape sees the values of the holder before.
+	rise := !t.risen.IsZero() && !within(t.risen, e.cfg.Hold)
+	asked := time.Now()
+	shown, err := e.state.ShowFleet(ctx, t.epoch, rise)
 	switch {
 	case errors.Is(err, store.ErrNotHolder):
 		t.end(err)
@@ -289,7 +292,10 @@ func (e *Exporter) show(ctx context.Context) []store.FleetSeries {
 		e.metrics.scrapes.Inc()
 		e.log.Warn("a scrape of the fleet's counters gets old values", "error", err)
 	default:
-		t.seen, t.shown = true, shown
+		t.shown = shown
+		if rise || t.risen.IsZero() {
+			t.risen = asked
+		}
 	}
 	if e.exposing() != t {
 		return nil

@@ -400,6 +400,31 @@ func TestAStoreIsAway(t *testing.T) {
 	settles(t, x, map[string]float64{tokens: 15, cost: 15})
 }
 
+// Where several servers scrape, all see a new counter's 0.
+func TestScrapesSeeTheSameForAWhile(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	f.derived(t, "run", at, []usage.Charge{charge("a", "run", at, 10)}, nil)
+	cfg := quick()
+	cfg.Hold = time.Hour
+	x, _ := f.exporter(t, cfg)
+	zero := map[string]float64{tokens: 0, cost: 0}
+	for _, got := range []map[string]float64{ready(t, x), scrape(t, x)} {
+		if diff := cmp.Diff(zero, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	x.scrape.Lock()
+	x.present().risen = time.Now().Add(-cfg.Hold)
+	x.scrape.Unlock()
+	for range 2 {
+		if diff := cmp.Diff(map[string]float64{tokens: 10, cost: 10}, scrape(t, x)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // A HEAD is no scrape: it must not take the zero away.
 func TestHeadShowsNothing(t *testing.T) {
 	t.Parallel()

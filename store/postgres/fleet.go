@@ -18,13 +18,19 @@ type fleetPart struct {
 	Amounts store.FleetAmounts `json:"amounts"`
 }
 
+// holderPatience is for how long a holder may leave Postgres waiting within a
+// transaction: one that stands still must not lock the next holder out.
+const holderPatience = 5 * time.Second
+
 // asHolder runs do in a transaction that no other holder's can run beside, if
 // epoch is still the holder's. Like everything of the fleet it retries nothing:
 // the caller waits as it likes.
 func (s *Store) asHolder(ctx context.Context, epoch int64, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var now int64
-		if err := tx.QueryRow(ctx, `SELECT epoch FROM fleet_holder FOR UPDATE`).Scan(&now); err != nil {
+		err := tx.QueryRow(ctx, `SELECT epoch FROM fleet_holder
+			WHERE set_config('idle_in_transaction_session_timeout', $1, true) IS NOT NULL FOR UPDATE`, milliseconds(holderPatience)).Scan(&now)
+		if err != nil {
 			return fmt.Errorf("asking who exposes the fleet's counters: %w", err)
 		}
 		if now != epoch {
@@ -211,12 +217,15 @@ func (s *Store) OpenFleetSession(ctx context.Context, silence time.Duration) (*F
 	// The first is for a session that waits, the second for one that died within
 	// a statement.
 	_, err = conn.Exec(ctx, `SELECT set_config('idle_session_timeout', $1, false), set_config('tcp_user_timeout', $1, false)`,
-		fmt.Sprintf("%dms", silence.Milliseconds()))
+		milliseconds(silence))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("bounding a session's silence: %w", err), f.Close())
 	}
 	return f, nil
 }
+
+// milliseconds is a time as settings of Postgres have it.
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
 // Lead takes the lock and begins a new epoch, which ends what earlier holders
 // may write. ok is false if another session has the lock.

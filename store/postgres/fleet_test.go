@@ -137,6 +137,29 @@ func TestASilentHolderLosesTheLock(t *testing.T) {
 	lead(t, fleetSession(t, s, time.Minute))
 }
 
+// A process that stands still in the middle of a transaction does not lock the
+// next holder out, and what it was about to write is not written.
+func TestAHolderThatStandsStill(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	first, second := fleetSession(t, s, time.Minute), fleetSession(t, s, time.Minute)
+	old := lead(t, first)
+	var epoch int64
+	err := s.CountFleet(t.Context(), old, nil, func(map[string]store.FleetRun) ([]store.FleetRun, []store.FleetIncrease) {
+		if err := first.Close(); err != nil {
+			t.Error(err)
+		}
+		epoch = lead(t, second)
+		return nil, []store.FleetIncrease{by(fleetInput, 1, 0)}
+	})
+	if err == nil {
+		t.Error("it wrote")
+	}
+	if got := shown(t, s, epoch, true); len(got) > 0 {
+		t.Errorf("it wrote %v", got)
+	}
+}
+
 func TestWhatWasCountedIsRemembered(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
