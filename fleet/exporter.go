@@ -69,6 +69,7 @@ type term struct {
 	// Of the mutex of scrapes.
 	risen time.Time // when scrapes last got new values; zero: none got any
 	shown []store.FleetSeries
+	old   bool // the last scrape got old values
 }
 
 // NewExporter returns an exporter; [Exporter.Run] starts it.
@@ -290,9 +291,12 @@ func (e *Exporter) show(ctx context.Context) []store.FleetSeries {
 		return nil
 	case err != nil:
 		e.metrics.scrapes.Inc()
-		e.log.Warn("a scrape of the fleet's counters gets old values", "error", err)
+		if !t.old {
+			t.old = true
+			e.log.Warn("scrapes of the fleet's counters get old values", "error", err)
+		}
 	default:
-		t.shown = shown
+		t.shown, t.old = shown, false
 		if rise || t.risen.IsZero() {
 			t.risen = asked
 		}

@@ -400,6 +400,34 @@ func TestAStoreIsAway(t *testing.T) {
 	settles(t, x, map[string]float64{tokens: 15, cost: 15})
 }
 
+// A replica that cannot reach Postgres knows by its clock alone that another may
+// expose by now; that other waits until the first must know.
+func TestATermExposes(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	for _, test := range []struct {
+		name                     string
+		since, pinged, refreshed time.Duration // ago; negative: never
+		want                     bool
+	}{
+		{"in the middle", time.Minute, time.Second, time.Second, true},
+		{"while another may still expose", cfg.Lease - time.Second, time.Second, time.Second, false},
+		{"after the lease", time.Minute, cfg.Lease + time.Second, time.Second, false},
+		{"while the ledger is away", time.Minute, time.Second, cfg.Stale - time.Second, true},
+		{"while the ledger is away for long", time.Minute, time.Second, cfg.Stale + time.Second, false},
+		{"before the ledger was read", time.Minute, time.Second, -1, false},
+	} {
+		x := newExporter(cfg, nil, nil)
+		x.term = &term{since: time.Now().Add(-test.since), pinged: time.Now().Add(-test.pinged)}
+		if test.refreshed >= 0 {
+			x.term.refreshed = time.Now().Add(-test.refreshed)
+		}
+		if got := x.exposing() != nil; got != test.want {
+			t.Errorf("%s: %v; want %v", test.name, got, test.want)
+		}
+	}
+}
+
 // Where several servers scrape, all see a new counter's 0.
 func TestScrapesSeeTheSameForAWhile(t *testing.T) {
 	t.Parallel()
