@@ -16,6 +16,7 @@ import (
 type note struct {
 	room, participant uuid.UUID
 	key, project      string
+	task              string
 	count             int // of rows that were changed or returned
 	replayed          bool
 }
@@ -42,7 +43,7 @@ func (s *server) action(name string, level slog.Level, h func(http.ResponseWrite
 		if !s.log.Enabled(r.Context(), level) {
 			return nil
 		}
-		s.log.LogAttrs(r.Context(), level, "chat action", n.attrs(name, w.Header().Get(envelope.RequestIDHeader), start)...)
+		s.log.LogAttrs(r.Context(), level, "business action", n.attrs(name, w.Header().Get(envelope.RequestIDHeader), start)...)
 		return nil
 	})
 }
@@ -57,6 +58,9 @@ func (n *note) attrs(action, requestID string, start time.Time) []slog.Attr {
 	}
 	if n.key != "" {
 		out = append(out, slog.String("handoff_key", n.key))
+	}
+	if n.task != "" {
+		out = append(out, slog.String("task", n.task))
 	}
 	if n.project != "" {
 		out = append(out, slog.String("project", n.project))

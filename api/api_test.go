@@ -35,6 +35,7 @@ type ledger struct {
 	err     error
 	panics  bool
 	asked   clickhouse.SpendQuery
+	turns   clickhouse.TaskTurns
 }
 
 func (l *ledger) Spend(_ context.Context, q clickhouse.SpendQuery) ([]clickhouse.Spend, error) {
@@ -46,6 +47,10 @@ func (l *ledger) Spend(_ context.Context, q clickhouse.SpendQuery) ([]clickhouse
 }
 
 func (l *ledger) Sources(context.Context) ([]clickhouse.Source, error) { return l.sources, l.err }
+
+func (l *ledger) TaskTurns(context.Context, string, time.Time) (clickhouse.TaskTurns, error) {
+	return l.turns, l.err
+}
 
 func (l *ledger) HandoffStats(context.Context, clickhouse.HandoffStatsQuery) (*clickhouse.HandoffStats, error) {
 	return &clickhouse.HandoffStats{}, l.err

@@ -16,6 +16,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/szymonrychu/tatara-ledger/api/envelope"
+	"github.com/szymonrychu/tatara-ledger/api/wire"
 )
 
 const (
@@ -105,6 +106,12 @@ func fieldOf(at jsontext.Pointer) string {
 func kindOf(t reflect.Type) (kind, hint string) {
 	if t != nil && t.Kind() == reflect.Int64 {
 		return "a whole number", "write it without quotes, fraction or exponent"
+	}
+	if t != nil && t.Kind() == reflect.Bool {
+		return "true or false", "write it without quotes"
+	}
+	if t == reflect.TypeFor[wire.Dollars]() || t == reflect.TypeFor[*wire.Dollars]() {
+		return "a number of dollars", "such as 12.5"
 	}
 	return "a string", "write it in double quotes, as JSON has it"
 }

@@ -48,11 +48,22 @@ const chatPrefix = "/api/v1/chat"
 // subresources are what follows a key in a path.
 var subresources = []string{"/revisions", "/restore"}
 
-// keySegment makes a handoff's key one segment of the raw path, which the router
-// reads: clients send its slashes as %2F, a proxy may have decoded them.
-func keySegment(next http.Handler) http.Handler {
+// named are the paths with a name in them that may hold slashes, and what may
+// follow it.
+var named = []struct {
+	prefix string
+	subs   []string
+}{
+	{"/handoffs/", subresources},
+	{chatPrefix + "/handoffs/", subresources},
+	{"/v1/tasks/", taskSubresources},
+}
+
+// nameSegment makes a name one segment of the raw path, which the router reads:
+// clients send its slashes as %2F, a proxy may have decoded them.
+func nameSegment(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if raw := keyPath(r.URL); raw != "" {
+		if raw := namedPath(r.URL); raw != "" {
 			with, u := *r, *r.URL
 			u.RawPath = raw
 			with.URL = &u
@@ -62,32 +73,32 @@ func keySegment(next http.Handler) http.Handler {
 	})
 }
 
-// keyPath is the escaped path of a handoff with its key as one segment, or ""
-// if it is no path of a handoff.
-func keyPath(u *url.URL) string {
+// namedPath is the escaped path with its name as one segment, or "" if it is no
+// path with a name.
+func namedPath(u *url.URL) string {
 	path := u.EscapedPath()
-	for _, prefix := range []string{"/handoffs/", chatPrefix + "/handoffs/"} {
-		key, ok := strings.CutPrefix(path, prefix)
+	for _, n := range named {
+		name, ok := strings.CutPrefix(path, n.prefix)
 		if !ok {
 			continue
 		}
 		sub := ""
-		for _, s := range subresources {
-			if before, ok := strings.CutSuffix(key, s); ok && before != "" {
-				key, sub = before, s
+		for _, s := range n.subs {
+			if before, ok := strings.CutSuffix(name, s); ok && before != "" {
+				name, sub = before, s
 				break
 			}
 		}
-		decoded, err := url.PathUnescape(key)
+		decoded, err := url.PathUnescape(name)
 		if err != nil || decoded == "" {
 			return ""
 		}
-		return prefix + url.PathEscape(decoded) + sub
+		return n.prefix + url.PathEscape(decoded) + sub
 	}
 	return ""
 }
 
-// pathKey is the key that [keySegment] left in the path.
+// pathKey is the key that [nameSegment] left in the path.
 func pathKey(r *http.Request) (string, error) {
 	key, err := url.PathUnescape(chi.URLParam(r, "key"))
 	if err != nil {

@@ -57,7 +57,7 @@ func newService(t testing.TB, change ...func(*Config)) *service {
 	ran := make(chan error, 1)
 	go func() { ran <- st.Run(ctx) }()
 	routes := Config{
-		Ledger: &ledger{}, Handoffs: st, Rooms: st, Registry: s.registry, Stopping: s.stopping,
+		Ledger: &ledger{}, Handoffs: st, Rooms: st, Tasks: &standings{}, Ceilings: st, Fleet: emptyMetrics, Registry: s.registry, Stopping: s.stopping,
 		Receiver: receive.New(receive.DefaultConfig(), discard{}, nil, slog.New(slog.DiscardHandler), s.registry),
 		Log:      slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}

@@ -64,7 +64,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	}
 	got := map[string]bool{}
 	reg := prometheus.NewRegistry()
-	cfg := Config{Registry: reg, Log: slog.New(slog.DiscardHandler), Receiver: receive.New(receive.DefaultConfig(), discard{}, nil, slog.New(slog.DiscardHandler), reg)}
+	cfg := Config{Registry: reg, Fleet: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler), Receiver: receive.New(receive.DefaultConfig(), discard{}, nil, slog.New(slog.DiscardHandler), reg)}
 	for _, mux := range []chi.Routes{mainRoutes(cfg), pushRoutes(cfg)} {
 		err := chi.Walk(mux, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 			// The receiver of pushes is one handler for every method.

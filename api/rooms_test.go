@@ -359,8 +359,8 @@ func TestActionsAreLogged(t *testing.T) {
 		t.Error("a body is in the log")
 	}
 	for _, want := range []string{
-		`"level":"INFO","msg":"chat action","component":"api","action":"message_send","request_id":"run-9","room_id":"` + room + `","participant_id":"` + p + `","count":1,"duration_ms":`,
-		`"action":"room_create"`, `"action":"participant_join"`, `"action":"handoff_write"`, `"level":"DEBUG","msg":"chat action","component":"api","action":"handoff_read"`,
+		`"level":"INFO","msg":"business action","component":"api","action":"message_send","request_id":"run-9","room_id":"` + room + `","participant_id":"` + p + `","count":1,"duration_ms":`,
+		`"action":"room_create"`, `"action":"participant_join"`, `"action":"handoff_write"`, `"level":"DEBUG","msg":"business action","component":"api","action":"handoff_read"`,
 	} {
 		if strings.Count(log, want) != 1 {
 			t.Errorf("no %s in\n%s", want, log)

@@ -22,6 +22,10 @@ func (t routes) get(pattern string, h http.HandlerFunc) {
 
 func (t routes) post(pattern string, h http.HandlerFunc) { t.body(auth.Write).Post(pattern, h) }
 
+func (t routes) admin(method, pattern string, h http.HandlerFunc) {
+	t.body(auth.Admin).Method(method, pattern, h)
+}
+
 func (t routes) delete(pattern string, h http.HandlerFunc) {
 	t.r.With(auth.Require(auth.Write)).Delete(pattern, h)
 }
@@ -42,6 +46,7 @@ func (s *server) ledgerRoutes(t routes) {
 	t.get("/v1/spend", s.handle(s.spend))
 	t.get("/v1/sources", s.handle(s.sources))
 	t.get("/v1/handoffs/stats", s.handle(s.handoffStats))
+	s.taskRoutes(t)
 	t.body(auth.Ingest).Post("/v1/calls", s.receiver.Calls)
 	t.body(auth.Ingest).Put("/v1/runs/{run}", s.receiver.Run)
 }

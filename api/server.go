@@ -27,7 +27,11 @@ type Config struct {
 	Ledger   Ledger
 	Handoffs Handoffs
 	Rooms    Rooms
+	Tasks    Tasks
+	Ceilings Ceilings
 	Receiver *receive.Receiver
+	// Fleet answers GET /metrics/fleet. Nil: there is no such route.
+	Fleet http.Handler
 	// InputPrice prices what handoffs saved. Nil: nothing has a price.
 	InputPrice InputPrice
 	Registry   *prometheus.Registry
@@ -54,6 +58,8 @@ type server struct {
 	ledger     Ledger
 	handoffs   Handoffs
 	rooms      Rooms
+	tasks      Tasks
+	ceilings   Ceilings
 	receiver   *receive.Receiver
 	inputPrice InputPrice
 	ready      []Check
@@ -77,13 +83,16 @@ func mainRoutes(cfg Config) *chi.Mux {
 		r.Use(s.guardLoopback)
 	}
 	// GetHead: what answers GET answers HEAD.
-	r.Use(keySegment, middleware.GetHead)
+	r.Use(nameSegment, middleware.GetHead)
 	r.NotFound(s.handle(notFound))
 	r.MethodNotAllowed(s.handle(methodNotAllowed(r)))
 
 	r.Get("/healthz", s.handle(s.healthz))
 	r.Get("/readyz", s.handle(s.readyz))
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{Registry: cfg.Registry}))
+	if cfg.Fleet != nil {
+		r.Method(http.MethodGet, "/metrics/fleet", cfg.Fleet)
+	}
 	r.Get("/openapi.json", s.handle(openAPI()))
 
 	r.Group(func(r chi.Router) {
@@ -116,7 +125,7 @@ func pushRoutes(cfg Config) *chi.Mux {
 
 func newServer(cfg Config) *server {
 	return &server{
-		ledger: cfg.Ledger, handoffs: cfg.Handoffs, rooms: cfg.Rooms, receiver: cfg.Receiver, inputPrice: cfg.InputPrice, ready: cfg.Ready,
+		ledger: cfg.Ledger, handoffs: cfg.Handoffs, rooms: cfg.Rooms, tasks: cfg.Tasks, ceilings: cfg.Ceilings, receiver: cfg.Receiver, inputPrice: cfg.InputPrice, ready: cfg.Ready,
 		maxHandoff: cmp.Or(cfg.MaxHandoffBytes, 64<<10),
 		maxMessage: cmp.Or(cfg.MaxMessageBytes, 32<<10),
 		maxWait:    cmp.Or(cfg.MaxWait, 30*time.Second),

@@ -22,6 +22,7 @@ import (
 type Ledger interface {
 	Spend(ctx context.Context, q clickhouse.SpendQuery) ([]clickhouse.Spend, error)
 	Sources(ctx context.Context) ([]clickhouse.Source, error)
+	TaskTurns(ctx context.Context, task string, from time.Time) (clickhouse.TaskTurns, error)
 	HandoffLedger
 }
 

@@ -59,8 +59,8 @@ func (o Override) Validate() error {
 		refuse("usd", fmt.Sprintf("must be over 0 and at most %d; to lift the limit, exempt the task", int64(maxDollars)))
 	}
 	count := func(field string, v *uint64) {
-		if v != nil && (*v == 0 || *v > maxCount) {
-			refuse(field, fmt.Sprintf("must be over 0 and at most %d; to lift the limit, exempt the task", uint64(maxCount)))
+		if v != nil && (*v == 0 || *v > MaxCount) {
+			refuse(field, fmt.Sprintf("must be over 0 and at most %d; to lift the limit, exempt the task", uint64(MaxCount)))
 		}
 	}
 	count("tokens", o.Tokens)

@@ -160,7 +160,7 @@ func TestWith(t *testing.T) {
 
 func TestOverrideValidate(t *testing.T) {
 	t.Parallel()
-	usd, tokens := usage.Nano(1), uint64(maxCount)
+	usd, tokens := usage.Nano(1), uint64(MaxCount)
 	if err := (Override{USD: &usd, Tokens: &tokens}).Validate(); err != nil {
 		t.Error(err)
 	}
@@ -168,7 +168,7 @@ func TestOverrideValidate(t *testing.T) {
 		t.Error(err)
 	}
 	usd, tokens = -1, 0
-	many := uint64(maxCount + 1)
+	many := uint64(MaxCount + 1)
 	err := Override{USD: &usd, Tokens: &tokens, OutputTokens: &many}.Validate()
 	if !errors.Is(err, ErrOverride) {
 		t.Fatal(err)

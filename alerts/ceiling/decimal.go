@@ -10,8 +10,8 @@ const (
 	// maxDollars is the largest amount of a limit or budget: a billion dollars of
 	// nano-dollars fit 63 bits nine times.
 	maxDollars = 1_000_000_000
-	// maxCount is far above any fleet's tokens.
-	maxCount = 1_000_000_000_000_000
+	// MaxCount is far above any fleet's tokens.
+	MaxCount = 1_000_000_000_000_000
 )
 
 // parseDecimal reads a positive number, digits with at most one point, as an

@@ -261,7 +261,7 @@ func (d *reader) limit(n *yaml.Node, field string, dim Dimension) Limit {
 	const remedy = "give a positive whole number such as 200000 or 200_000, or none to lift the limit"
 	if s, ok := d.text(n, field, remedy); ok {
 		var err error
-		if l.Value, err = parseDecimal(s, 0, maxCount); err != nil {
+		if l.Value, err = parseDecimal(s, 0, MaxCount); err != nil {
 			d.refuse(n, fmt.Sprintf("%s %q", field, s), err.Error(), remedy)
 		}
 	}

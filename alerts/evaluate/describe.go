@@ -44,7 +44,7 @@ func (e *Evaluator) describe(ctx context.Context, s *Standing, a *store.Alert) {
 }
 
 func measureOf(s *Standing, a *store.Alert) Measure {
-	for _, m := range s.Measures {
+	for m := range s.Measures() {
 		if m.Dimension.Alert() == a.Alert {
 			return m
 		}

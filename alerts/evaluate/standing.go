@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"iter"
 	"math"
 	"time"
 
@@ -46,8 +47,6 @@ type Standing struct {
 	At       time.Time
 	Override *store.CeilingOverride // nil: none was set
 	Ceiling  ceiling.Ceiling
-	// Measures are the dimensions that are limited, in a fixed order.
-	Measures []Measure
 	State    State
 	// Ended is when somebody said that the task ended; zero: nobody did, or it
 	// has gone on since.
@@ -59,6 +58,17 @@ type Standing struct {
 	// ReachedAt is when the first limit of the whole task will be reached at that
 	// rate; zero: none will, or one is.
 	ReachedAt time.Time
+}
+
+// Measures are the dimensions that are limited, in a fixed order.
+func (s *Standing) Measures() iter.Seq[Measure] {
+	return func(yield func(Measure) bool) {
+		for _, d := range ceiling.Dimensions() {
+			if limit := s.Ceiling.Of(d); limit.Value > 0 && !yield(Measure{d, value(&s.Task, d), limit}) {
+				return
+			}
+		}
+	}
 }
 
 // Over reports whether nothing more is expected of the task, so that it raises
@@ -112,9 +122,7 @@ func stand(cfg *ceiling.Config, t tasks.Task, at time.Time, override *store.Ceil
 		if limit.Value == 0 {
 			continue
 		}
-		m := Measure{d, value(&t, d), limit}
-		s.Measures = append(s.Measures, m)
-		switch {
+		switch m := (Measure{d, value(&t, d), limit}); {
 		case m.reached(100):
 			s.State = Exceeded
 		case m.reached(WarnPercent) && s.State == OK:
@@ -143,12 +151,16 @@ func (s *Standing) project() {
 	}
 	const never = 10 * 365 * 24 // hours
 	first := math.Inf(1)
-	for _, m := range s.Measures {
-		hourly := map[ceiling.Dimension]uint64{
-			ceiling.TaskCost:         value(&s.Task, ceiling.HourCost),
-			ceiling.TaskTokens:       s.Hour.Tokens,
-			ceiling.TaskOutputTokens: s.Hour.OutputTokens,
-		}[m.Dimension]
+	for m := range s.Measures() {
+		var hourly uint64
+		switch m.Dimension {
+		case ceiling.TaskCost:
+			hourly = value(&s.Task, ceiling.HourCost)
+		case ceiling.TaskTokens:
+			hourly = s.Hour.Tokens
+		case ceiling.TaskOutputTokens:
+			hourly = s.Hour.OutputTokens
+		}
 		if hourly > 0 {
 			first = math.Min(first, float64(m.Limit.Value-m.Value)/(float64(hourly)/took))
 		}

@@ -4,6 +4,7 @@ package apitest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -77,14 +78,14 @@ func Parse(document []byte) (*Document, error) {
 
 var parameter = regexp.MustCompile(`\{[^}]+\}`)
 
-// pattern matches the paths of a template. The key of a handoff may have
-// slashes: a proxy may have decoded them.
+// pattern matches the paths of a template. The key of a handoff and the name of
+// a task may have slashes: a proxy may have decoded them.
 func pattern(template string) string {
 	var b strings.Builder
 	last := 0
 	for _, at := range parameter.FindAllStringIndex(template, -1) {
 		b.WriteString(regexp.QuoteMeta(template[last:at[0]]))
-		if template[at[0]:at[1]] == "{key}" {
+		if name := template[at[0]:at[1]]; name == "{key}" || name == "{task}" {
 			b.WriteString(".+")
 		} else {
 			b.WriteString("[^/]+")
@@ -138,7 +139,9 @@ func (d *Document) check(r *http.Request, resp *http.Response, body []byte) erro
 	if resp.StatusCode == http.StatusNotFound && bytes.Contains(body, []byte(`"error":"no such route"`)) {
 		return nil // the other listener has it, or none
 	}
-	p, ok := d.find(r.URL.EscapedPath())
+	// As the router sees it: EscapedPath escapes a path that is not quite right
+	// anew, and an escaped slash becomes a plain one.
+	p, ok := d.find(cmp.Or(r.URL.RawPath, r.URL.EscapedPath()))
 	if !ok {
 		return mustBe(resp.StatusCode, "the path is not in the document", http.StatusForbidden, http.StatusUnauthorized)
 	}

@@ -46,10 +46,16 @@ type TaskAmounts struct {
 
 // TaskTurns are the turns of a task.
 type TaskTurns struct {
-	Count      uint64            `json:"count"`
-	ByResult   map[string]uint64 `json:"by_result"`
-	LastAt     *time.Time        `json:"last_at"`
-	LastResult string            `json:"last_result"`
+	Count      uint64       `json:"count"`
+	ByResult   []TurnResult `json:"by_result"` // by name
+	LastAt     *time.Time   `json:"last_at"`
+	LastResult string       `json:"last_result"`
+}
+
+// TurnResult is how many turns ended in one way.
+type TurnResult struct {
+	Result string `json:"result"`
+	Count  uint64 `json:"count"`
 }
 
 // TaskCeiling is what limits a task. A null limit is none.
@@ -82,10 +88,32 @@ type Tasks struct {
 // CeilingWrite is the body of PUT /v1/tasks/{task}/ceiling. It replaces what was
 // set before; what is null or left out is as configured.
 type CeilingWrite struct {
-	USD          *json.Number `json:"usd"` // a number, or one in a string
-	Tokens       *int64       `json:"tokens"`
-	OutputTokens *int64       `json:"output_tokens"`
-	Exempt       bool         `json:"exempt"`
+	USD          *Dollars `json:"usd"`
+	Tokens       *int64   `json:"tokens"`
+	OutputTokens *int64   `json:"output_tokens"`
+	Exempt       bool     `json:"exempt"`
+}
+
+// Dollars is an amount in decimal. A request may have it as a number or, so that
+// none of it is lost on the way, as a string; an answer has a string.
+type Dollars string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (d *Dollars) UnmarshalJSON(b []byte) error {
+	var text string
+	if len(b) > 0 && b[0] == '"' {
+		if err := json.Unmarshal(b, &text); err != nil {
+			return err
+		}
+		*d = Dollars(text)
+		return nil
+	}
+	var number json.Number
+	if err := json.Unmarshal(b, &number); err != nil {
+		return err
+	}
+	*d = Dollars(number)
+	return nil
 }
 
 // CeilingOverride is what is set for one task.
