@@ -78,14 +78,14 @@ func Parse(document []byte) (*Document, error) {
 
 var parameter = regexp.MustCompile(`\{[^}]+\}`)
 
-// pattern matches the paths of a template. The key of a handoff may have
-// slashes: a proxy may have decoded them.
+// pattern matches the paths of a template. The key of a handoff and the name of
+// a task may have slashes: a proxy may have decoded them.
 func pattern(template string) string {
 	var b strings.Builder
 	last := 0
 	for _, at := range parameter.FindAllStringIndex(template, -1) {
 		b.WriteString(regexp.QuoteMeta(template[last:at[0]]))
-		if template[at[0]:at[1]] == "{key}" {
+		if name := template[at[0]:at[1]]; name == "{key}" || name == "{task}" {
 			b.WriteString(".+")
 		} else {
 			b.WriteString("[^/]+")
