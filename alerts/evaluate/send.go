@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"context"
 	"net/url"
 	"strconv"
 	"time"
@@ -76,4 +77,16 @@ func severity(a *store.Alert) string {
 		return alerts.Critical
 	}
 	return alerts.Warning
+}
+
+// Tell posts changes to the webhook, each once unless it fails.
+func (e *Evaluator) Tell(ctx context.Context, events []store.AlertEvent) error {
+	for i := range events {
+		a := &events[i].Alert
+		t := deliver.Transition{ID: events[i].ID.String(), Resolved: a.State == store.Resolved, Alert: alertOf(e.cfg.Links, a, time.Time{})}
+		if err := e.sender.Webhook().Post(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -41,6 +41,7 @@ func (s *service) run(ctx context.Context) error {
 	layers.Go(failed(s.keepLedger, pipeline))
 	layers.Go(failed(s.keepChat, pipeline))
 	layers.Go(failed(s.drainOutbox, pipeline))
+	layers.Go(failed(s.keepAlerting, pipeline))
 	if s.forwarder != nil {
 		layers.Go(failed(s.forwarder.Run, pipeline))
 	}
@@ -140,12 +141,8 @@ func (s *service) keepChat(ctx context.Context) error {
 // drainOutbox copies events of handoffs and rooms to the ledger, when both
 // stores are ready.
 func (s *service) drainOutbox(ctx context.Context) error {
-	for _, ready := range []<-chan struct{}{s.chatReady, s.ledgerReady} {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ready:
-		}
+	if !waitFor(ctx, s.chatReady, s.ledgerReady) {
+		return nil
 	}
 	return s.drainer.Run(ctx)
 }

@@ -43,6 +43,7 @@ type serveConfig struct {
 	collector  collector.Config
 	receive    receive.Config
 	journal    journal.Config
+	alerting   alertingFlags
 }
 
 func newServeCommand() *cobra.Command {
@@ -57,12 +58,16 @@ func newServeCommand() *cobra.Command {
 		collector:  collector.DefaultConfig(),
 		receive:    receive.DefaultConfig(),
 		journal:    journal.DefaultConfig(""),
+		alerting:   defaultAlerting(),
 	}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Take telemetry in, answer queries, and keep handoffs and rooms",
 		Long: `Take the pushes of wrappers and posted calls in, keep the ledger, and answer
 queries of it. Keep the handoffs and rooms of agents.
+
+Raise an alert when a task reaches a threshold of its ceiling, at every
+Alertmanager of --alertmanagers and at --alert-webhook.
 
 Callers show a bearer token: of the OpenID Connect provider of --oidc-issuer, or
 one of --tokens-file. With neither, everybody may do everything, on loopback
@@ -105,6 +110,7 @@ func (c *serveConfig) add(f *pflag.FlagSet) {
 	c.api.Flags(f)
 	c.sweep.Flags(f)
 	c.engine.Flags(f)
+	c.alerting.add(f)
 }
 
 func (c *serveConfig) addBounds(f *pflag.FlagSet) {
@@ -135,7 +141,7 @@ func (c *serveConfig) validate() error {
 	c.sizeJournal()
 	errs := []error{
 		c.engine.Validate(), c.collector.Validate(), c.receive.Validate(), c.journal.Validate(),
-		c.auth.Validate(), c.api.Validate(), c.sweep.Validate(), c.postgres.validate(),
+		c.auth.Validate(), c.api.Validate(), c.sweep.Validate(), c.postgres.validate(), c.alerting.validate(),
 	}
 	if !c.auth.Enabled() {
 		errs = append(errs, loopbackOnly("--listen", c.listen, "callers must be told apart there: give --oidc-issuer or --tokens-file"))

@@ -22,6 +22,7 @@ import (
 	"github.com/szymonrychu/tatara-ledger/collector/pricing"
 	"github.com/szymonrychu/tatara-ledger/collector/receive"
 	"github.com/szymonrychu/tatara-ledger/outbox"
+	"github.com/szymonrychu/tatara-ledger/store"
 	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 	"github.com/szymonrychu/tatara-ledger/store/engine"
 	"github.com/szymonrychu/tatara-ledger/store/postgres"
@@ -43,7 +44,8 @@ type service struct {
 	writer    *collector.Writer
 	closer    *collector.Closer
 	sweeper   *postgres.Sweeper
-	drainer   *outbox.Drainer
+	drainer   *outbox.Drainer[store.Event]
+	alerting  *alerting
 	forwarder *receive.Forwarder
 	main      *http.Server
 	push      *http.Server
@@ -117,10 +119,15 @@ func build(ctx context.Context, cfg serveConfig, log *slog.Logger) (_ *service, 
 	aside := collector.NewAside(filepath.Join(cfg.engine.DataDir, "aside"))
 	s.writer = collector.NewWriter(cfg.collector, s.journal, codec, s.ledger, derive.New(book, pattern), aside, log, reg)
 	s.closer = collector.NewCloser(cfg.collector, s.ledger, log, reg)
-	s.drainer = outbox.NewDrainer(outbox.DefaultConfig(), s.chat, s.ledger, log, reg)
+	s.drainer = outbox.NewDrainer(outbox.DefaultConfig(), "chat", s.chat,
+		outbox.Sink[store.Event]{Name: "clickhouse", Take: s.ledger.AppendChatEvents}, log, reg)
 	s.forwarder = receive.NewForwarder(cfg.receive, log, reg)
 	s.cfg.api.InputPrice = inputPrice(book)
-	return s, s.routes(receive.New(cfg.receive, collector.NewRecorder(s.journal, codec), s.forwarder, s.log, reg), reg)
+	checks := s.checks()
+	if s.alerting, err = s.newAlerting(book, checks, log, reg); err != nil {
+		return s, err
+	}
+	return s, s.routes(checks, receive.New(cfg.receive, collector.NewRecorder(s.journal, codec), s.forwarder, s.log, reg), reg)
 }
 
 // inputPrice looks an input token's price up by the row that a charge names.
@@ -157,16 +164,22 @@ func (s *service) openStores(ctx context.Context, reg *prometheus.Registry) (err
 	return err
 }
 
-func (s *service) routes(receiver *receive.Receiver, reg *prometheus.Registry) (err error) {
-	cfg := s.cfg.api
-	cfg.Ledger, cfg.Handoffs, cfg.Rooms, cfg.Receiver = s.ledger, s.chat, s.chat, receiver
-	cfg.Registry, cfg.Log, cfg.Stopping = reg, s.log, s.stopping
-	cfg.Ready = []api.Check{
+// checks are what the service needs.
+func (s *service) checks() []api.Check {
+	return []api.Check{
 		{Name: "clickhouse", Run: s.ledger.Ping},
 		{Name: "clickhouse_schema", Run: migrated(s.ledgerReady)},
 		{Name: "postgres", Run: s.chat.Ping},
 		{Name: "postgres_schema", Run: migrated(s.chatReady)},
 	}
+}
+
+func (s *service) routes(checks []api.Check, receiver *receive.Receiver, reg *prometheus.Registry) (err error) {
+	cfg := s.cfg.api
+	cfg.Ledger, cfg.Handoffs, cfg.Rooms, cfg.Receiver = s.ledger, s.chat, s.chat, receiver
+	cfg.Registry, cfg.Log, cfg.Stopping = reg, s.log, s.stopping
+	cfg.Ready = checks
+	cfg.Tasks, cfg.Ceilings, cfg.Fleet = s.alerting.evaluator, s.chat, s.alerting.fleet
 	if s.cfg.auth.Enabled() {
 		if cfg.Auth, err = auth.New(s.cfg.auth, s.log, reg); err != nil {
 			return err
