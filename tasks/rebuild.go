@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
@@ -30,19 +31,17 @@ func (w *Watcher) rebuild(ctx context.Context, reason string) error {
 	return nil
 }
 
-var errTooMany = errors.New("more tasks than are kept without a reason")
-
 // load reads all tasks or, if they are too many, those that spent lately.
 func (w *Watcher) load(ctx context.Context, split int64, now time.Time) (*book, *dropped, error) {
 	q := clickhouse.TaskSpendQuery{Split: timeOf(split)}
-	b, err := w.loadBook(ctx, q, w.cfg.MaxTasks)
+	b, err := w.loadMonths(ctx, q, w.cfg.MaxTasks)
 	if !errors.Is(err, errTooMany) {
 		return b, newDropped(), err
 	}
-	totals, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
-	defer cancel()
 	d := newDropped()
 	q.ActiveSince = timeOf(bucketOf(now.Add(-w.cfg.Retain)))
+	totals, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
+	defer cancel()
 	err = w.ledger.TaskTotals(totals, nil, func(t *clickhouse.TaskTotal) {
 		if t.Last.Before(q.ActiveSince) {
 			d.add(t.Task)
@@ -52,30 +51,43 @@ func (w *Watcher) load(ctx context.Context, split int64, now time.Time) (*book, 
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err = w.loadBook(ctx, q, 0)
+	b, err = w.loadMonths(ctx, q, math.MaxInt)
 	return b, d, err
 }
 
-// loadBook reads the pieces of a query; it gives up at more than limit tasks,
-// unless that is 0.
-func (w *Watcher) loadBook(ctx context.Context, q clickhouse.TaskSpendQuery, limit int) (*book, error) {
+var errTooMany = errors.New("more tasks than are kept without a reason")
+
+// loadMonths reads the pieces of a query month by month, so that no query
+// reads without bound. It gives up at more than limit tasks. What changes
+// meanwhile has marks, and is read again.
+func (w *Watcher) loadMonths(ctx context.Context, q clickhouse.TaskSpendQuery, limit int) (*book, error) {
+	months, err := w.readMonths(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := newBook(w.canonical, q.Split.Unix())
+	for _, q.Month = range months {
+		if err := w.loadInto(ctx, b, q); err != nil {
+			return nil, err
+		}
+		if len(b.entries) > limit {
+			return nil, errTooMany
+		}
+	}
+	return b, nil
+}
+
+func (w *Watcher) readMonths(ctx context.Context) ([]time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
-	b, full := newBook(w.canonical, q.Split.Unix()), false
-	err := w.ledger.TaskSpend(ctx, q, func(s *clickhouse.TaskSpend) {
-		if full {
-			return
-		}
-		b.put(s)
-		if limit > 0 && len(b.entries) > limit {
-			full = true
-			cancel()
-		}
-	})
-	if full {
-		return nil, errTooMany
-	}
-	return b, err
+	return w.ledger.TaskMonths(ctx)
+}
+
+// loadInto adds the pieces of a query to a book.
+func (w *Watcher) loadInto(ctx context.Context, b *book, q clickhouse.TaskSpendQuery) error {
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
+	defer cancel()
+	return w.ledger.TaskSpend(ctx, q, func(s *clickhouse.TaskSpend) { b.put(s) })
 }
 
 // Lookup returns a task whether or not it is in memory. For one that was
@@ -87,15 +99,12 @@ func (w *Watcher) Lookup(ctx context.Context, name string) (Task, bool, error) {
 			return t, ok, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
-	defer cancel()
-	m, err := w.ledger.TaskMarks(ctx, time.Time{})
+	m, err := w.readMarks(ctx, time.Time{})
 	if err != nil {
 		return Task{}, false, err
 	}
-	b, err := w.loadBook(ctx, clickhouse.TaskSpendQuery{
-		Split: timeOf(hourFrom(bucketOf(m.Now))), Tasks: []string{name},
-	}, 0)
+	b := newBook(w.canonical, hourFrom(bucketOf(m.Now)))
+	err = w.loadInto(ctx, b, clickhouse.TaskSpendQuery{Split: timeOf(b.split), Tasks: []string{name}})
 	if err != nil || b.entries[name] == nil {
 		return Task{}, false, err
 	}

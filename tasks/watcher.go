@@ -16,6 +16,7 @@ import (
 // Ledger is what the watcher reads.
 type Ledger interface {
 	TaskMarks(ctx context.Context, since time.Time) (clickhouse.TaskMarks, error)
+	TaskMonths(ctx context.Context) ([]time.Time, error)
 	TaskSpend(ctx context.Context, q clickhouse.TaskSpendQuery, use func(*clickhouse.TaskSpend)) error
 	TaskTotals(ctx context.Context, names []string, use func(*clickhouse.TaskTotal)) error
 }

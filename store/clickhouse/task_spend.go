@@ -58,6 +58,8 @@ type TaskSpendQuery struct {
 	// later, and to what of Days is before Split.
 	Partly        bool
 	Buckets, Days []time.Time
+	// Month restricts the answer to the buckets of the month that begins then.
+	Month time.Time
 	// Tasks restricts the answer to tasks of these names.
 	Tasks []string
 	// ActiveSince restricts it to tasks with spend from this bucket on.
@@ -83,6 +85,10 @@ func (s *Store) TaskSpend(ctx context.Context, q TaskSpendQuery, use func(*TaskS
 		where += " AND time IN (@buckets)" // the primary key: whatever else is not read
 		args = append(args, clickhouse.Named("buckets", buckets))
 	}
+	if !q.Month.IsZero() {
+		where += " AND time >= @month AND time < @month + INTERVAL 1 MONTH"
+		args = append(args, clickhouse.Named("month", q.Month))
+	}
 	if len(q.Tasks) > 0 {
 		where += " AND task IN (@tasks)"
 		args = append(args, clickhouse.Named("tasks", q.Tasks))
@@ -99,6 +105,20 @@ func (s *Store) TaskSpend(ctx context.Context, q TaskSpendQuery, use func(*TaskS
 		}
 		return err
 	})
+}
+
+// TaskMonths returns the begin of every month in which a task spent, in order:
+// who wants all stretches of all tasks of a large ledger asks month by month.
+func (s *Store) TaskMonths(ctx context.Context) ([]time.Time, error) {
+	var out []time.Time
+	const q = `SELECT DISTINCT toDateTime(toStartOfMonth(time), 'UTC') AS month FROM spend WHERE task != '' ORDER BY month`
+	err := s.query(ctx, "the months of tasks", q, nil, func(rows driver.Rows) error {
+		var month time.Time
+		err := rows.Scan(&month)
+		out = append(out, month.UTC())
+		return err
+	})
+	return out, err
 }
 
 const taskSpendSelect = `SELECT

@@ -92,6 +92,8 @@ func TestTaskSpend(t *testing.T) {
 			"another bucket": {TaskSpendQuery{Split: split, Partly: true, Buckets: []time.Time{at(time.Hour)}}, nil},
 			"a day":          {TaskSpendQuery{Split: split, Partly: true, Days: []time.Time{midnight}}, []TaskSpend{today}},
 			"bucket and day": {TaskSpendQuery{Split: split, Partly: true, Buckets: []time.Time{at(0)}, Days: []time.Time{midnight.AddDate(0, 0, -1)}}, []TaskSpend{before, now, other}},
+			"a month":        {TaskSpendQuery{Split: split, Month: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}, []TaskSpend{before, today, now, other}},
+			"another month":  {TaskSpendQuery{Split: split, Month: time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)}, nil},
 			"nothing":        {TaskSpendQuery{Split: split, Partly: true}, nil},
 		} {
 			if diff := gocmp.Diff(test.want, taskSpend(t, s, test.q)); diff != "" {
@@ -99,6 +101,32 @@ func TestTaskSpend(t *testing.T) {
 			}
 		}
 		closeAll(t, s)
+	}
+}
+
+func TestTaskMonths(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	month := func(m time.Month) time.Time { return time.Date(2026, m, 1, 0, 0, 0, 0, time.UTC) }
+	write(t, s, 1, Derived{Charges: []usage.Charge{
+		taskCharge("1", "a", month(11), usage.Labels{}), taskCharge("2", "b", month(11).Add(-time.Millisecond), usage.Labels{}),
+		taskCharge("3", "c", month(8).Add(5*time.Hour), usage.Labels{}), taskCharge("4", "", month(7), usage.Labels{}),
+	}})
+	got, err := s.TaskMonths(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff([]time.Time{month(8), month(10), month(11)}, got); diff != "" {
+		t.Error(diff)
+	}
+	for i, want := range [][]string{{"c"}, {"b"}, {"a"}} {
+		var names []string
+		for _, p := range taskSpend(t, s, TaskSpendQuery{Split: month(12), Month: got[i]}) {
+			names = append(names, p.Task)
+		}
+		if diff := gocmp.Diff(want, names); diff != "" {
+			t.Errorf("%v:\n%s", got[i], diff)
+		}
 	}
 }
 
