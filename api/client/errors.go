@@ -23,7 +23,7 @@ var (
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrForbidden: the token does not allow this. 403.
 	ErrForbidden = errors.New("forbidden")
-	// ErrNotFound: there is no such handoff, room or participant. 404.
+	// ErrNotFound: there is no such handoff, room, participant or task. 404.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the room is archived, or the key belongs to another project,
 	// or the like. 409.
