@@ -30,7 +30,7 @@ func (e *Evaluator) describe(ctx context.Context, s *Standing, a *store.Alert) {
 			m.Dimension.Format(m.Value), m.Dimension.Format(m.Limit.Value))
 		fmt.Fprintf(&d, "The limit comes from: %s. ", m.Limit.Source)
 	}
-	fmt.Fprintf(&d, "Cost %s, %s per hour; %d tokens, %d of them output; %d runs.",
+	fmt.Fprintf(&d, "Cost %s, %s per hour; tokens %d, of them output %d; runs %d.",
 		ceiling.TaskCost.Format(value(&s.Task, ceiling.TaskCost)), ceiling.TaskCost.Format(uint64(s.PerHour)),
 		s.Total.Tokens, s.Total.OutputTokens, s.Runs)
 	if s.Model != "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/szymonrychu/tatara-ledger/alerts/ceiling"
 	"github.com/szymonrychu/tatara-ledger/alerts/deliver"
@@ -21,6 +22,8 @@ import (
 type Totals interface {
 	// Snapshot is the latest; nil before the first.
 	Snapshot() *tasks.Snapshot
+	// Next waits for a newer one than old.
+	Next(ctx context.Context, old *tasks.Snapshot) (*tasks.Snapshot, error)
 	// Lookup finds a task that the snapshot need not have.
 	Lookup(ctx context.Context, name string) (tasks.Task, bool, error)
 }
@@ -60,10 +63,11 @@ type Evaluator struct {
 
 	view atomic.Pointer[view] // never nil
 
-	judged *tasks.Snapshot     // the last one, nil before the first
-	again  map[string]struct{} // tasks to judge once more
-	sent   map[store.AlertID]sending
-	blind  map[string]time.Time // what cannot be read, and since when
+	started time.Time
+	judged  *tasks.Snapshot     // the last one, nil before the first
+	again   map[string]struct{} // tasks to judge once more
+	sent    map[store.AlertID]sending
+	blind   map[string]time.Time // what cannot be read, and since when
 }
 
 // New returns an evaluator; Run starts it.
@@ -80,20 +84,37 @@ func New(cfg Config, ceilings *ceiling.Config, totals Totals, turns Turns, alert
 // patience bounds one evaluation.
 const patience = 10 * time.Second
 
-// Run evaluates until ctx ends. It returns no error: what fails is repeated.
+// Run evaluates until ctx ends, as soon as there is a new snapshot, and now and
+// then without one. It returns no error: what fails is repeated.
 func (e *Evaluator) Run(ctx context.Context) error {
-	tick := time.NewTicker(e.cfg.Every)
-	defer tick.Stop()
-	for {
+	e.started = time.Now()
+	var g errgroup.Group
+	renewed := make(chan struct{}, 1)
+	g.Go(func() error {
+		var last *tasks.Snapshot
+		for {
+			next, err := e.totals.Next(ctx, last)
+			if err != nil {
+				return nil //nolint:nilerr // ctx ended
+			}
+			last = next
+			select {
+			case renewed <- struct{}{}:
+			default:
+			}
+		}
+	})
+	for ctx.Err() == nil {
 		e.once(ctx)
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-tick.C:
+		case <-time.After(e.cfg.Every):
+		case <-renewed:
 		case <-e.sender.Recovered():
 			clear(e.sent) // it may have restarted, and know nothing
 		}
 	}
+	return g.Wait()
 }
 
 func (e *Evaluator) once(ctx context.Context) {
@@ -134,7 +155,9 @@ func (e *Evaluator) look(ctx context.Context) error {
 // last, and changes their alerts.
 func (e *Evaluator) evaluate(ctx context.Context) error {
 	snapshot, err := e.snapshot()
-	e.note(ctx, "clickhouse", err)
+	if !errors.Is(err, errUnread) || time.Since(e.started) > starting {
+		e.note(ctx, "clickhouse", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -168,12 +191,19 @@ func (e *Evaluator) evaluate(ctx context.Context) error {
 	return nil
 }
 
+// errUnread is that of totals that were never read: at first that is no news.
+var errUnread = errors.New("the totals of tasks were not read yet")
+
+// starting is how long reading the totals for the first time may take before it
+// is worth a word.
+const starting = 30 * time.Second
+
 // snapshot is the latest one, if it is worth judging by.
 func (e *Evaluator) snapshot() (*tasks.Snapshot, error) {
 	s := e.totals.Snapshot()
 	switch {
 	case s == nil:
-		return nil, errors.New("the totals of tasks were not read yet")
+		return nil, errUnread
 	case s.Age() > e.cfg.Blind:
 		return nil, fmt.Errorf("the totals of tasks are %s old", s.Age().Round(time.Second))
 	}
