@@ -62,14 +62,18 @@ func (f *clientFlags) settings() client.Settings {
 	return s
 }
 
+func (f *clientFlags) config() (client.Config, error) {
+	cfg, err := f.settings().Config()
+	cfg.UserAgent = "tatara-ledger/" + version()
+	return cfg, err
+}
+
 // call makes a client, gives it to do, and adds the remedy to its error.
 func (f *clientFlags) call(ctx context.Context, do func(*client.Client) error) error {
-	settings := f.settings()
-	cfg, err := settings.Config()
+	cfg, err := f.config()
 	if err != nil {
 		return &exitError{2, err}
 	}
-	cfg.UserAgent = "tatara-ledger/" + version()
 	c, err := client.NewWithConfig(cfg)
 	if err != nil {
 		return &exitError{2, err}

@@ -41,9 +41,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		understood = err == nil
 		return err
 	}
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !understood { // an unknown command or flag, or a value that is none
-		return &exitError{2, err}
+		return &exitError{badUsage(cmd), err}
 	}
 	return err
 }
