@@ -7,8 +7,9 @@ import "time"
 const (
 	budgetOf = `max by (project) (tatara_ledger_budget_month_usd)`
 	spentOf  = `max by (project) (tatara_ledger_budget_month_spent_usd)`
-	// Spent falls to 0 with the month, which increase() takes for a restart.
-	perDay = `max by (project) (increase(tatara_ledger_budget_month_spent_usd[1d]))`
+	// It falls to 0 with the month, and a little when spend is corrected; both
+	// increase() takes for a restart. The first day of a month has no pace yet.
+	perDay = `clamp_min(` + spentOf + ` - max by (project) (tatara_ledger_budget_month_spent_usd offset 1d), 0)`
 	// Until the month ends, UTC.
 	daysLeft = `scalar(days_in_month() - day_of_month() + 1 - (hour() * 60 + minute()) / 1440)`
 

@@ -43,6 +43,16 @@ and
 			Dashboard:   "tatara-ledger-cache", Query: `var-kind={{ $labels.kind | urlquery }}`,
 		},
 		{
+			Alert: "LedgerFleetStale", Severity: Warning, Component: "spend",
+			Expr: `max(tatara_ledger_fleet_leader) == 0
+or
+max(tatara_ledger_fleet_lag_seconds) > 120`,
+			For:         5 * time.Minute,
+			Summary:     `The counters of the fleet stand still`,
+			Description: `No replica exposes /metrics/fleet, or the one that does cannot read what was pushed. Alerts of spend and of cache hits see nothing new meanwhile; ceilings and totals are not affected.`,
+			Dashboard:   "tatara-ledger-health",
+		},
+		{
 			Alert: "UnpricedModel", Severity: Warning, Component: "spend",
 			Expr:        `sum(increase(tatara_ledger_writer_unpriced_tokens_total[15m])) > 0`,
 			Summary:     `{{ $value | humanize }} tokens had no price`,

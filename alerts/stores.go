@@ -39,10 +39,10 @@ func stores() Group {
 		},
 		{
 			Alert: "LedgerOutboxLagging", Severity: Warning, Component: "outbox",
-			Expr:        `max(tatara_ledger_outbox_lag_seconds) > 600`,
+			Expr:        `max by (outbox) (tatara_ledger_outbox_lag_seconds) > 600`,
 			For:         5 * time.Minute,
-			Summary:     `Events of handoffs and rooms are {{ $value | humanizeDuration }} late`,
-			Description: `The outbox is not drained into ClickHouse. Nothing is lost and handoffs work; their analytics are late.`,
+			Summary:     `Events of the outbox {{ $labels.outbox }} are {{ $value | humanizeDuration }} late`,
+			Description: `An outbox is not drained: chat and alerts into ClickHouse, webhook to the webhook. Nothing is lost and all else works; what is told of it is late.`,
 			Dashboard:   "tatara-ledger-health",
 		},
 		{
