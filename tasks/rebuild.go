@@ -11,8 +11,11 @@ import (
 
 // rebuild reads everything. What is known stays as it is if that fails.
 func (w *Watcher) rebuild(ctx context.Context, reason string) error {
-	m, err := w.readMarks(ctx, time.Time{})
+	m, err := w.readMarks(ctx, time.Time{}) // for the server's clock
 	if err != nil {
+		return err
+	}
+	if m, err = w.readMarks(ctx, m.Now.Add(-overlap)); err != nil {
 		return err
 	}
 	split := bucketOf(m.Now.Add(-w.cfg.Window))
@@ -22,10 +25,7 @@ func (w *Watcher) rebuild(ctx context.Context, reason string) error {
 	}
 	w.book, w.dropped, w.marks, w.pending = b, d, newMarks(), map[int64]struct{}{}
 	w.read, w.current = m.Now, bucketOf(m.Now)
-	due, _ := w.marks.note(m, split)
-	for _, bucket := range due {
-		w.pending[bucket] = struct{}{}
-	}
+	w.marks.note(m, split) // nothing is due: all was read after them
 	w.base = emptySnapshot(w.seed, d)
 	w.metrics.rebuilds.WithLabelValues(reason).Inc()
 	return nil
