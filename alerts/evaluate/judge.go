@@ -24,6 +24,9 @@ const easing = 90
 // to change. It is pure.
 func judge(s *Standing, thresholds []int, known map[store.AlertID]store.Alert) []store.AlertChange {
 	j := judgement{s: s, known: known}
+	if len(known) > 0 { // of most tasks nothing is: it would be half of the time
+		j.seen = map[store.AlertID]bool{}
+	}
 	for _, d := range ceiling.Dimensions() {
 		limit := s.Ceiling.Of(d)
 		m := Measure{d, value(&s.Task, d), limit}
@@ -50,7 +53,7 @@ func judge(s *Standing, thresholds []int, known map[store.AlertID]store.Alert) [
 type judgement struct {
 	s       *Standing
 	known   map[store.AlertID]store.Alert
-	seen    map[store.AlertID]bool
+	seen    map[store.AlertID]bool // nil: nothing is known
 	changes []store.AlertChange
 }
 
@@ -60,10 +63,9 @@ func (j *judgement) alert(name string, threshold int) store.Alert {
 
 func (j *judgement) compare(name string, threshold int, value, limit uint64, hold, lifted bool) {
 	id := store.AlertID{Task: j.s.Name, Alert: name, Threshold: threshold}
-	if j.seen == nil {
-		j.seen = map[store.AlertID]bool{}
+	if j.seen != nil {
+		j.seen[id] = true
 	}
-	j.seen[id] = true
 	a := j.known[id]
 	switch firing := a.State == store.Firing; {
 	case firing && !j.s.Ended.IsZero():
