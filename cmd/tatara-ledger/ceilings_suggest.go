@@ -38,8 +38,9 @@ are values that occur: that many percent of the tasks spent no more. Tasks of
 which no dollar is known count for tokens only. Configured ceilings by model are
 left out, for a task may use many models.
 
---format yaml prints ceilings by kind, at --at rounded up to two digits, to be
-pasted into the file of ceilings. With few tasks they mean little.`,
+--format yaml prints ceilings by kind, just over --at in two digits, to be pasted
+into the file of ceilings; those of runs it leaves out. With few tasks they mean
+little.`,
 		Example: `  tatara-ledger ceilings suggest --since 30d
   tatara-ledger ceilings suggest --since 90d --kind implement --ceilings ceilings.yaml --format json
   tatara-ledger ceilings suggest --at max --format yaml --clickhouse ch:8123 --clickhouse-password-file pw`,

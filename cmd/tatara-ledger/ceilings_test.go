@@ -114,11 +114,14 @@ func TestCeilingsYAML(t *testing.T) {
 	for _, k := range c.Kinds() {
 		named = append(named, k.Name)
 		for d, want := range map[ceiling.Dimension]uint64{
-			ceiling.TaskCost: 99e9, ceiling.TaskTokens: 99_000, ceiling.TaskOutputTokens: 99, ceiling.TaskRuns: 1, ceiling.HourCost: 1e9,
+			ceiling.TaskCost: 100e9, ceiling.TaskTokens: 100_000, ceiling.TaskOutputTokens: 100, ceiling.HourCost: 1_100_000_000,
 		} {
 			if l := c.For("", k.Name, "").Of(d); l.Value != want || !strings.HasPrefix(l.Source, "pasted:") {
 				t.Errorf("%s of %q: %+v", d, k.Name, l)
 			}
+		}
+		if l := c.For("", k.Name, "").Of(ceiling.TaskRuns); l.Value != 20 {
+			t.Errorf("runs of %q: %+v", k.Name, l)
 		}
 	}
 	if diff := cmp.Diff([]string{"re: view #1", "yes"}, named); diff != "" {
@@ -126,7 +129,7 @@ func TestCeilingsYAML(t *testing.T) {
 	}
 	for _, want := range []string{
 		"# Left out: 3 tasks without a kind", "# Left out:  odd: ", "# Left out: two lines: ", "# Left out: idle: ",
-		"# 100 tasks, of which these limits would have stopped 100.\n", // by the runs
+		"# Of the tasks, 100, these limits would have stopped 1.\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
@@ -253,8 +256,11 @@ func TestCeilingsSuggest(t *testing.T) {
 	}
 	o = suggest("--format", "yaml", "--at", "max", "--since", "60d")
 	c, err := ceiling.Load("pasted", strings.NewReader(o.out))
-	if err != nil || o.err != nil || len(c.Kinds()) != 3 || c.For("", "review", "").Of(ceiling.TaskCost).Value != 40e9 {
+	if err != nil || o.err != nil || len(c.Kinds()) != 3 || c.For("", "review", "").Of(ceiling.TaskCost).Value != 41e9 {
 		t.Errorf("%v, %v:\n%s", err, o.err, o.out)
+	}
+	if n := strings.Count(o.out, "these limits would have stopped 0.\n"); n != 3 { // over the most that was
+		t.Errorf("%d kinds of which none is stopped:\n%s", n, o.out)
 	}
 	if o := suggest("--since", "1h"); o.err != nil || !strings.HasPrefix(o.out, "No task spent since ") {
 		t.Errorf("%q, %v", o.out, o.err)
@@ -299,5 +305,23 @@ func TestCeilingsCheck(t *testing.T) {
 	check("overrides: [{kind: x, task: {usd: 1}}]", nowhere...).fails(t, 1, "no ledger in --data-dir")
 	if o := runCeilings(t, append([]string{"check"}, nowhere...)...); o.err != nil || o.out != "ok: no kinds are named\n" {
 		t.Errorf("the shipped ones: %q, %v", o.out, o.err)
+	}
+}
+
+// TestCeilingsDocumented: the example of the documentation is a file of ceilings.
+func TestCeilingsDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "ceilings.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, _ := strings.Cut(after, "```")
+	c, err := ceiling.Load("docs/ceilings.md", strings.NewReader(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Kinds()) != 1 || c.For("demo", "implement", "").Of(ceiling.TaskCost).Value != 60e9 {
+		t.Errorf("%+v of\n%s", c.Kinds(), example)
 	}
 }

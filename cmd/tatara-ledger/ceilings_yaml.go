@@ -15,7 +15,7 @@ import (
 // cannot write is said in a comment.
 func writeCeilings(w io.Writer, kinds []kindTasks, at string, since time.Time) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# What tasks came to that spent since %s UTC, at %s, rounded up to two digits.\n", stamp(since), at)
+	fmt.Fprintf(&text, "# What tasks came to that spent since %s UTC, just over %s in two digits.\n", stamp(since), at)
 	entries := 0
 	for i := range kinds {
 		entry, err := kinds[i].override(at)
@@ -48,18 +48,17 @@ func (k *kindTasks) override(at string) (string, error) {
 	scopes := map[string][]string{}
 	for _, d := range measures() {
 		sorted := k.values(d)
-		if len(sorted) == 0 {
+		// So few runs are usual that a limit just over them would stop the next
+		// task that is interrupted twice.
+		if d == ceiling.TaskRuns || len(sorted) == 0 || candidateOf(at, sorted) == 0 {
 			continue
 		}
-		limit := roundUp(candidateOf(at, sorted))
-		if limit == 0 {
-			continue
-		}
+		limit := roundUp(candidateOf(at, sorted) + 1) // a limit stops what reaches it
 		limits[d] = limit
 		_, key, _ := strings.Cut(d.String(), ".")
 		scopes[d.Scope()] = append(scopes[d.Scope()], key+": "+exact(d, limit))
 	}
-	entry := fmt.Sprintf("  # %d tasks, of which these limits would have stopped %d.\n  - kind: %s", len(k.tasks), k.stopped(limits), name)
+	entry := fmt.Sprintf("  # Of the tasks, %d, these limits would have stopped %d.\n  - kind: %s", len(k.tasks), k.stopped(limits), name)
 	for _, scope := range []string{"task", "hour"} {
 		if len(scopes[scope]) > 0 {
 			entry += "    " + scope + ": {" + strings.Join(scopes[scope], ", ") + "}\n"

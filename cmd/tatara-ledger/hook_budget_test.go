@@ -214,8 +214,8 @@ func TestHookBudget(t *testing.T) {
 func TestHookBudgetTexts(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[string]string{
-		"warn": `{"systemMessage":"Budget warning: task acme/widgets#7 has spent $20.10 of $25.00 (80 %). At $4.20 an hour, the next limit is reached in 1 h 10 min, at 2026-11-30 13:10:00 UTC. Finish what matters most, and start nothing large.",` +
-			`"hookSpecificOutput":{"hookEventName":"PreToolUse","additionalContext":"Budget warning: task acme/widgets#7 has spent $20.10 of $25.00 (80 %). At $4.20 an hour, the next limit is reached in 1 h 10 min, at 2026-11-30 13:10:00 UTC. Finish what matters most, and start nothing large."}}`,
+		"warn": `{"systemMessage":"Budget warning: task acme/widgets#7 has spent $20.10 of $25.00 (80 %). At $4.20 an hour, the limit of the whole task is reached in 1 h 10 min, at 2026-11-30 13:10:00 UTC. Finish what matters most, and start nothing large.",` +
+			`"hookSpecificOutput":{"hookEventName":"PreToolUse","additionalContext":"Budget warning: task acme/widgets#7 has spent $20.10 of $25.00 (80 %). At $4.20 an hour, the limit of the whole task is reached in 1 h 10 min, at 2026-11-30 13:10:00 UTC. Finish what matters most, and start nothing large."}}`,
 		"exceeded": `{"systemMessage":"Budget exceeded: task acme/widgets#7 has spent $25.30 of $25.00 (101 %). Nothing more may be spent on it: stop, and say where the work stands. An administrator can raise the task's ceiling.",` +
 			`"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"Budget exceeded: task acme/widgets#7 has spent $25.30 of $25.00 (101 %). Nothing more may be spent on it: stop, and say where the work stands. An administrator can raise the task's ceiling."}}`,
 	} {
@@ -242,23 +242,23 @@ func TestHookStanding(t *testing.T) {
 				{Limit: "hour.tokens", Value: "79000000", Of: "80000000", Percent: 98},
 				{Limit: "session.subagents", Value: "40", Of: "50", Percent: 80},
 			}
-		}, "task t has spent $3.10, 79,000,000 of 80,000,000 tokens in the last hour (98 %), 1,600,000 of 2,000,000 output tokens (80 %), 40 of 50 subagents in one session (80 %)."},
+		}, "task t has spent $3.10 in all, 79,000,000 of 80,000,000 tokens in the last hour (98 %), 1,600,000 of 2,000,000 output tokens (80 %), 40 of 50 subagents in one session (80 %)."},
 		"marks and unpriced tokens": {func(t *wire.Task) {
 			t.Approximate, t.Estimated, t.UnpricedTokens = true, true, 12000
 			t.Ceiling.Limits = []wire.TaskLimit{{Limit: "hour.usd", Value: "9", Of: "10", Percent: 90}}
-		}, "task t has spent ?~$3.10, ?~$9.00 of $10.00 in the last hour (90 %). 12,000 tokens have no price and are not in the dollars."},
+		}, "task t has spent ?~$3.10 in all, ?~$9.00 of $10.00 in the last hour (90 %). 12,000 tokens have no price and are not in the dollars."},
 		"nothing priced": {func(t *wire.Task) {
 			t.CostUSD = nil
 			t.Ceiling.Limits = []wire.TaskLimit{{Limit: "task.runs", Value: "20", Of: "20", Percent: 100}}
-		}, "task t has spent an unknown amount, 20 of 20 runs (100 %)."},
+		}, "task t has spent an unknown amount in all, 20 of 20 runs (100 %)."},
 		"a service that warns earlier": {func(t *wire.Task) {
 			t.Ceiling.Limits = []wire.TaskLimit{{Limit: "task.runs", Value: "1", Of: "20", Percent: 5}, {Limit: "task.usd", Value: "3.1", Of: "6", Percent: 51}}
 		}, "task t has spent $3.10 of $6.00 (51 %)."},
-		"no limits at all": {func(*wire.Task) {}, "task t has spent $3.10."},
+		"no limits at all": {func(*wire.Task) {}, "task t has spent $3.10 in all."},
 		"very soon": {func(t *wire.Task) {
 			soon := at.Add(20 * time.Second)
 			t.LimitReachedAt = &soon
-		}, "task t has spent $3.10. At $5.00 an hour, the next limit is reached in less than a minute, at 2026-11-30 12:00:20 UTC."},
+		}, "task t has spent $3.10 in all. At $5.00 an hour, the limit of the whole task is reached in less than a minute, at 2026-11-30 12:00:20 UTC."},
 	} {
 		task := wire.Task{Task: "t", TaskAmounts: wire.TaskAmounts{CostUSD: &spent}, CostPerHourUSD: "5", AsOf: at}
 		tt.change(&task)

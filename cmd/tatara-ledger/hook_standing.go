@@ -23,7 +23,7 @@ func standing(t *wire.Task) string {
 	}
 	var parts []string
 	if !slices.ContainsFunc(near, func(l wire.TaskLimit) bool { return l.Limit == "task.usd" }) {
-		parts = append(parts, spentOf(t))
+		parts = append(parts, spentOf(t)+" in all")
 	}
 	for _, l := range near {
 		parts = append(parts, limitText(t, l))
@@ -33,7 +33,7 @@ func standing(t *wire.Task) string {
 		text += " " + thousands(t.UnpricedTokens) + " tokens have no price and are not in the dollars."
 	}
 	if at := t.LimitReachedAt; at != nil {
-		text += " At $" + cents(t.CostPerHourUSD) + " an hour, the next limit is reached in " + roughly(at.Sub(t.AsOf)) + ", at " + stamp(*at) + " UTC."
+		text += " At $" + cents(t.CostPerHourUSD) + " an hour, the limit of the whole task is reached in " + roughly(at.Sub(t.AsOf)) + ", at " + stamp(*at) + " UTC."
 	}
 	return text
 }
