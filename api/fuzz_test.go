@@ -72,6 +72,20 @@ func seedRequests(room, participant string) (out [][5]string) {
 		`{"name":"` + strings.Repeat("x", 70<<10) + `"}`, `{"handoff_key":"\ud800"}`, strings.Repeat("[", 20000), `{"a":` + strings.Repeat(`{"a":`, 20000),
 		`{"participant_id":"` + participant + `","body":"` + strings.Repeat("x", 2000) + `"}`, `{"handoff_key":"k","project":"p","body":"` + strings.Repeat("y", 2000) + `"}`,
 	}
+	for _, id := range ids {
+		for _, sub := range []string{"", "/", "/ceiling", "/end", "/ceiling/end"} {
+			for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
+				add(method, "/v1/tasks/"+id+sub, "", "", `{}`)
+			}
+		}
+	}
+	for _, body := range append(bodies, `{"usd":1e400}`, `{"usd":"1e99999999"}`, `{"tokens":-1}`, `{"exempt":1}`, `{"usd":{}}`) {
+		add("PUT", "/v1/tasks/t/ceiling", "", "", body)
+		add("POST", "/v1/tasks/t/end", "", "", body)
+	}
+	for _, query := range []string{"state=x", "sort=x", "limit=-1", "after=AAAA", "after=Y29zdAA", "project=%00", "kind=%FF", "task=t"} {
+		add("GET", "/v1/tasks?"+query, "", "", "")
+	}
 	for prefix, methods := range map[string][]string{"": {"GET", "HEAD", "POST", "DELETE", "BREW"}, chatPrefix: {"GET", "PUT"}} {
 		for _, method := range methods {
 			for _, id := range append([]string{room}, ids...) {

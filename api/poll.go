@@ -66,9 +66,8 @@ func (s *server) pollQuery(r *http.Request) (q store.PollQuery, wait time.Durati
 	if q.Limit, err = p.limit(); err != nil {
 		return q, 0, err
 	}
-	// The cursor moves over what the store returns, so that a page cannot be cut
-	// here: it has only as many messages as fit if each is as long as may be.
-	q.Limit = min(q.Limit, max(1, maxPageBytes/s.maxMessage))
+	// The cursor moves over what the store returns, so that it must cut the page.
+	q.MaxBytes = maxPageBytes
 	after, given, err := p.id("after")
 	if err != nil {
 		return q, 0, err

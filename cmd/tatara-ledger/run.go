@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/szymonrychu/tatara-ledger/api"
 )
 
 // run serves until ctx ends or a part fails, then stops in order.
@@ -90,7 +92,7 @@ func (s *service) listen(ctx context.Context) ([]net.Listener, error) {
 			}
 			return nil, fmt.Errorf("listening: %w", err)
 		}
-		out = append(out, l)
+		out = append(out, api.Listener(l))
 	}
 	return out, nil
 }
