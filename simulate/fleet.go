@@ -29,6 +29,16 @@ type Fleet struct {
 // New plans a fleet. It refuses a configuration that is wrong, and models whose
 // prices would make the sum of many charges differ from the price of the sum.
 func New(cfg Config) (*Fleet, error) {
+	f, err := emptyFleet(cfg)
+	if err != nil {
+		return nil, err
+	}
+	f.pods = newPlan(&f.cfg)
+	return f, nil
+}
+
+// emptyFleet is a fleet without pods.
+func emptyFleet(cfg Config) (*Fleet, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the fleet: %w", err)
 	}
@@ -44,7 +54,6 @@ func New(cfg Config) (*Fleet, error) {
 			return nil, err
 		}
 	}
-	f.pods = newPlan(&f.cfg)
 	return f, nil
 }
 

@@ -10,6 +10,7 @@ import (
 // pod is the plan of one pod: everything but what receivers answer.
 type pod struct {
 	name, run           string
+	task                string // of its spend in the truth
 	project, repo, kind string
 	lives               []life
 	steps               []step
@@ -66,6 +67,7 @@ func newPod(cfg *Config, index int) *pod {
 	}
 	p.repo = drawRepo(rng, cfg.Repos, p.kind)
 	p.name = podName(cfg.Seed, p.kind, index)
+	p.task = p.name
 	p.run = p.name + "-0"
 	models := drawModels(rng, cfg.Models, p.kind, index)
 	empty := 1 + rng.IntN(4)

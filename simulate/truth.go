@@ -20,7 +20,8 @@ type Truth struct {
 	Activity []Activity `json:"activity"` // by task
 }
 
-// Key says whose spend a row is. The task of a push is its pod.
+// Key says whose spend a row is. The task of a push is its pod, but for that of
+// a [Runaway].
 type Key struct {
 	Task    string `json:"task"`
 	Project string `json:"project"`
@@ -178,10 +179,10 @@ func (b *truthBuilder) add(p *pod, number, push int) {
 	if push < 0 || l.pushes[push].turns == 0 {
 		return
 	}
-	a := b.activity[p.name]
+	a := b.activity[p.task]
 	if a == nil {
-		a = &Activity{Task: p.name, Project: p.project, Repo: p.repo, Kind: p.kind, Turns: map[string]uint64{}}
-		b.activity[p.name] = a
+		a = &Activity{Task: p.task, Project: p.project, Repo: p.repo, Kind: p.kind, Turns: map[string]uint64{}}
+		b.activity[p.task] = a
 	}
 	a.Lives++
 	spent := map[string]Sum{}
@@ -198,7 +199,7 @@ func (b *truthBuilder) add(p *pod, number, push int) {
 	}
 	for model, s := range spent {
 		s.price(b.fleet.book, model, b.at)
-		k := Key{Task: p.name, Project: p.project, Repo: p.repo, Kind: p.kind, Model: model}
+		k := Key{Task: p.task, Project: p.project, Repo: p.repo, Kind: p.kind, Model: model}
 		row := b.rows[k]
 		row.Add(s)
 		b.rows[k] = row
@@ -221,7 +222,8 @@ func (b *truthBuilder) truth() Truth {
 		t.Rows = append(t.Rows, Row{k, s})
 	}
 	slices.SortFunc(t.Rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Model, b.Model))
+		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Repo, b.Repo),
+			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Model, b.Model))
 	})
 	for _, task := range slices.Sorted(maps.Keys(b.activity)) {
 		t.Activity = append(t.Activity, *b.activity[task])

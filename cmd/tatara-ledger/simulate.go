@@ -17,6 +17,7 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/szymonrychu/tatara-ledger/collector/pricing"
@@ -46,12 +47,13 @@ receivers may be killed and restarted meanwhile.`,
       --push-url http://127.0.0.1:8092/internal/metrics/push \
       --duplicate --shuffle --until-acknowledged --truth truth.json
   tatara-ledger simulate --models claude-opus-4-8,house-llm --repos 'widgets,""'
-  tatara-ledger simulate replay`,
+  tatara-ledger simulate replay
+  tatara-ledger simulate runaway --usd 30`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, simulate.New, nothing) },
 	}
 	s.addFlags(cmd)
-	cmd.AddCommand(newSimulateReplayCommand())
+	cmd.AddCommand(newSimulateReplayCommand(), newSimulateRunawayCommand())
 	return cmd
 }
 
@@ -65,28 +67,38 @@ type simulation struct {
 
 func (s *simulation) addFlags(cmd *cobra.Command) {
 	c, flags := &s.cfg, cmd.Flags()
-	flags.StringSliceVar(&c.PushURLs, "push-url", c.PushURLs, "receiver of the pushes; repeat it to spread them over several")
+	s.addSending(flags)
 	flags.IntVar(&c.Pods, "pods", c.Pods, "number of pods")
 	flags.StringSliceVar(&c.Kinds, "kinds", c.Kinds, "kinds of work, dealt to the pods in turn")
 	flags.StringSliceVar(&c.Repos, "repos", c.Repos, `repositories; "" is for kinds that work on no single one`)
 	flags.StringSliceVar(&c.Models, "models", c.Models, "models; one that the price book does not know stays unpriced")
 	flags.StringSliceVar(&c.Projects, "projects", c.Projects, "projects")
-	flags.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that determines what is sent")
 	flags.IntVar(&c.Turns, "turns", c.Turns, "most turns of a process")
 	flags.IntVar(&c.Respawns, "respawns", c.Respawns, "most respawns of a pod under one run id")
-	flags.DurationVar(&c.Interval, "interval", c.Interval, "time between two pushes of a pod; a real wrapper has 15s")
 	flags.IntVar(&c.Concurrency, "concurrency", c.Concurrency, "pods alive at once; with --shuffle, requests in flight at once")
 	flags.BoolVar(&c.Duplicate, "duplicate", false, "send every request twice")
 	flags.BoolVar(&c.Shuffle, "shuffle", false, "all pods live at once and push in random order")
+	flags.DurationVar(&c.Gap, "gap", 0, "stop sending for this long when half is sent")
+}
+
+// addSending adds the flags of whatever is pushed.
+func (s *simulation) addSending(flags *pflag.FlagSet) {
+	c := &s.cfg
+	flags.StringSliceVar(&c.PushURLs, "push-url", c.PushURLs, "receiver of the pushes; repeat it to spread them over several")
+	flags.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that determines what is sent")
+	flags.DurationVar(&c.Interval, "interval", c.Interval, "time between two pushes of a pod; a real wrapper has 15s")
 	flags.BoolVar(&c.UntilAcknowledged, "until-acknowledged", false, "repeat the last snapshot of a process until it is acknowledged")
 	flags.DurationVar(&c.Patience, "patience", c.Patience, "how long to repeat one snapshot; 0 is without end")
-	flags.DurationVar(&c.Gap, "gap", 0, "stop sending for this long when half is sent")
 	flags.StringVar(&s.format, "format", "table", "output format: table or json")
 	flags.StringVar(&s.truth, "truth", "", "write the truth as JSON to this `file` too")
 	flags.StringVar(&s.prices, "prices", "", "price `file` laid over the shipped book")
 }
 
-func (s *simulation) run(cmd *cobra.Command) error {
+// nothing is to be done before a fleet runs.
+func nothing(context.Context, *simulate.Fleet) error { return nil }
+
+// run plans a fleet, does what is to be done before, and runs it.
+func (s *simulation) run(cmd *cobra.Command, plan func(simulate.Config) (*simulate.Fleet, error), before func(context.Context, *simulate.Fleet) error) error {
 	if err := badFormat(s.format, "table", "json"); err != nil {
 		return err
 	}
@@ -101,8 +113,11 @@ func (s *simulation) run(cmd *cobra.Command) error {
 			bar.step()
 		}
 	}
-	fleet, err := simulate.New(s.cfg)
+	fleet, err := plan(s.cfg)
 	if err != nil {
+		return err
+	}
+	if err := before(cmd.Context(), fleet); err != nil {
 		return err
 	}
 	bar.start(fleet.Requests())
