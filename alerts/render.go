@@ -89,9 +89,11 @@ func (r Rule) entry(o Options) ruleEntry {
 		Alert: r.Alert, Expr: r.Expr,
 		Labels: map[string]string{"severity": r.Severity, "system": System, "component": r.Component},
 		Annotations: map[string]string{
-			"summary": r.Summary, "description": r.Description,
-			"runbook_url": o.RunbookURL(r.Alert), "dashboard_url": o.DashboardURL(r.Dashboard, r.Query),
+			"summary": r.Summary, "description": r.Description, "runbook_url": o.RunbookURL(r.Alert),
 		},
+	}
+	if link := o.DashboardURL(r.Dashboard, r.Query); link != "" {
+		e.Annotations["dashboard_url"] = link
 	}
 	if r.For > 0 {
 		e.For = model.Duration(r.For).String()

@@ -38,7 +38,8 @@ func Runbook(alert string) (string, bool) {
 type Options struct {
 	// Runbooks is the address of the folder of runbooks: NAME.md is appended.
 	Runbooks string
-	// Dashboards is Grafana's address: /d/UID is appended.
+	// Dashboards is Grafana's address: /d/UID is appended. Empty: alerts link to no
+	// dashboard.
 	Dashboards string
 	// RunawayUSDPerHour is what one kind of work of one project may cost per hour,
 	// over five minutes and over an hour, in whole dollars. Too low pages at every
@@ -64,6 +65,9 @@ func DefaultOptions() Options {
 func (o Options) Validate() error {
 	var errs []error
 	for name, address := range map[string]string{"runbooks": o.Runbooks, "dashboards": o.Dashboards} {
+		if name == "dashboards" && address == "" {
+			continue
+		}
 		u, err := url.Parse(address)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsAny(address, "{}\n") {
 			errs = append(errs, fmt.Errorf("%s %q is not an http or https address", name, address))
@@ -88,8 +92,12 @@ func (o Options) RunbookURL(alert string) string {
 	return strings.TrimSuffix(o.Runbooks, "/") + "/" + alert + ".md"
 }
 
-// DashboardURL is a dashboard's address; query is what follows the "?".
+// DashboardURL is a dashboard's address, "" where there is none; query is what
+// follows the "?".
 func (o Options) DashboardURL(uid, query string) string {
+	if o.Dashboards == "" {
+		return ""
+	}
 	address := strings.TrimSuffix(o.Dashboards, "/") + "/d/" + uid
 	if query != "" {
 		address += "?" + query

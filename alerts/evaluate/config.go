@@ -36,9 +36,11 @@ type Config struct {
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
+	links := alerts.DefaultOptions()
+	links.Dashboards = "" // of which Grafana is not known
 	return Config{
 		Every: time.Second, Fresh: 2 * time.Second, Blind: 10 * time.Second,
 		Resend: 30 * time.Second, Hold: 5 * time.Minute, Settle: 3 * time.Second, Remember: 15 * time.Minute,
-		Links: alerts.DefaultOptions(),
+		Links: links,
 	}
 }

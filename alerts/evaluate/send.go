@@ -57,10 +57,12 @@ func alertOf(links alerts.Options, a *store.Alert, hold time.Time) deliver.Alert
 			"project": a.Project, "repo": a.Repo, "kind": a.Kind, "task": a.Task,
 		},
 		Annotations: map[string]string{
-			"summary": a.Summary, "description": a.Description,
-			"runbook_url": links.RunbookURL(a.Alert), "dashboard_url": dashboard,
+			"summary": a.Summary, "description": a.Description, "runbook_url": links.RunbookURL(a.Alert),
 		},
 		StartsAt: a.StartsAt, EndsAt: hold, GeneratorURL: dashboard,
+	}
+	if dashboard != "" {
+		out.Annotations["dashboard_url"] = dashboard
 	}
 	if a.Threshold > 0 {
 		out.Labels["threshold"] = strconv.Itoa(a.Threshold)

@@ -42,7 +42,7 @@ func (c *alertingFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&c.ceilings, "ceilings", "", "`file` of ceilings and budgets laid over the shipped ones")
 	links := &c.evaluate.Links
 	f.StringVar(&links.Runbooks, "runbooks", links.Runbooks, "`URL` of the folder of runbooks, for alerts")
-	f.StringVar(&links.Dashboards, "dashboards", links.Dashboards, "`URL` of Grafana, for alerts")
+	f.StringVar(&links.Dashboards, "dashboards", links.Dashboards, "`URL` of Grafana, which alerts then link to")
 	c.deliver.Flags(f)
 	c.fleet.Flags(f)
 }
