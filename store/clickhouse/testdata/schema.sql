@@ -90,6 +90,66 @@ AS SELECT
 FROM tatara_ledger.alert_facts
 FINAL;
 
+CREATE TABLE tatara_ledger.annotation_facts
+(
+    `id` UUID COMMENT 'as of outcomes',
+    `time` DateTime64(3, 'UTC') COMMENT 'by the source',
+    `arrived` DateTime64(3, 'UTC') COMMENT 'by the receiver',
+    `project` LowCardinality(String),
+    `text` String,
+    `tags` Array(String),
+    `earliest` UInt64 MATERIALIZED bitNot(toUInt64(toUnixTimestamp64Milli(arrived)))
+)
+ENGINE = ReplacingMergeTree(earliest)
+ORDER BY id
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
+
+CREATE VIEW tatara_ledger.annotations
+(
+    `time` DateTime64(6, 'UTC'),
+    `time_end` Nullable(DateTime64(6, 'UTC')),
+    `project` String,
+    `task` String,
+    `text` String,
+    `tags` Array(String)
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    toDateTime64(time, 6, 'UTC') AS time,
+    CAST(NULL, 'Nullable(DateTime64(6, \'UTC\'))') AS time_end,
+    project,
+    '' AS task,
+    text,
+    tags
+FROM tatara_ledger.annotation_facts
+FINAL
+UNION ALL
+SELECT
+    fired AS time,
+    resolved AS time_end,
+    labels.1 AS project,
+    task,
+    labels.4 AS text,
+    arrayFilter(tag -> (tag != ''), ['alert', toString(alertname), toString(labels.3), toString(labels.2)]) AS tags
+FROM
+(
+    SELECT
+        task,
+        alertname,
+        minIf(time, state = 'firing') AS fired,
+        minOrNullIf(time, state = 'resolved') AS resolved,
+        argMinIf((project, repo, kind, summary), time, state = 'firing') AS labels,
+        countIf(state = 'firing') AS firings
+    FROM tatara_ledger.alert_facts
+    FINAL
+    GROUP BY
+        task,
+        alertname,
+        threshold,
+        episode
+)
+WHERE firings > 0;
+
 CREATE TABLE tatara_ledger.charges
 (
     `bucket` DateTime('UTC') COMMENT 'start of 5 minutes',
@@ -324,6 +384,40 @@ FROM
 )
 WHERE writes > 0;
 
+CREATE VIEW tatara_ledger.health
+(
+    `time` DateTime64(3, 'UTC'),
+    `instance` LowCardinality(String),
+    `name` LowCardinality(String),
+    `labels` Map(LowCardinality(String), String),
+    `value` Float64,
+    `increase` Nullable(Float64)
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    time,
+    instance,
+    name,
+    labels,
+    value,
+    increase
+FROM tatara_ledger.health_samples;
+
+CREATE TABLE tatara_ledger.health_samples
+(
+    `time` DateTime64(3, 'UTC') COMMENT 'by the replica',
+    `instance` LowCardinality(String) COMMENT 'the replica',
+    `name` LowCardinality(String) COMMENT 'of the series; of a histogram, its _sum or _count',
+    `labels` Map(LowCardinality(String), String),
+    `value` Float64,
+    `increase` Nullable(Float64) COMMENT 'of a counter since the last stored sample; null: a gauge'
+)
+ENGINE = MergeTree
+PARTITION BY toMonday(time)
+ORDER BY (name, time)
+TTL toDateTime(time, 'UTC') + toIntervalDay(90)
+SETTINGS ttl_only_drop_parts = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
+
 CREATE TABLE tatara_ledger.heard
 (
     `feed` LowCardinality(String),
@@ -374,6 +468,74 @@ ENGINE = ReplacingMergeTree(state)
 ORDER BY (bucket, mark)
 TTL toDateTime(changed) + toIntervalDay(1) WHERE state = 3
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
+
+CREATE TABLE tatara_ledger.outcome_facts
+(
+    `id` UUID COMMENT 'what the source says identifies the outcome, or the hash of what it says',
+    `time` DateTime64(3, 'UTC') COMMENT 'by the source',
+    `arrived` DateTime64(3, 'UTC') COMMENT 'by the receiver',
+    `task` String,
+    `outcome` LowCardinality(String),
+    `detail` String,
+    `earliest` UInt64 MATERIALIZED bitNot(toUInt64(toUnixTimestamp64Milli(arrived)))
+)
+ENGINE = ReplacingMergeTree(earliest)
+ORDER BY id
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_bytes_for_wide_part = 134217728, index_granularity = 8192;
+
+CREATE VIEW tatara_ledger.outcomes
+(
+    `time` DateTime64(3, 'UTC'),
+    `arrived_at` DateTime64(3, 'UTC'),
+    `id` UUID,
+    `task` String,
+    `outcome` LowCardinality(String),
+    `detail` String
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    time,
+    arrived AS arrived_at,
+    id,
+    task,
+    outcome,
+    detail
+FROM tatara_ledger.outcome_facts
+FINAL;
+
+CREATE VIEW tatara_ledger.rooms
+(
+    `room_id` UUID,
+    `state` String,
+    `created_at` Nullable(DateTime64(6, 'UTC')),
+    `archived_at` Nullable(DateTime64(6, 'UTC')),
+    `last_active_at` DateTime64(6, 'UTC'),
+    `last_message_at` Nullable(DateTime64(6, 'UTC')),
+    `created_by` String,
+    `participants` UInt64,
+    `departed` UInt64,
+    `messages` UInt64,
+    `direct_messages` UInt64,
+    `bytes` UInt64
+)
+DEFINER = default SQL SECURITY DEFINER
+AS SELECT
+    assumeNotNull(chat_facts.room_id) AS room_id,
+    if(countIf((action IN ('room_archived', 'room_expired'))) > 0, 'archived', 'active') AS state,
+    minOrNullIf(time, action = 'room_created') AS created_at,
+    minOrNullIf(time, (action IN ('room_archived', 'room_expired'))) AS archived_at,
+    max(time) AS last_active_at,
+    maxOrNullIf(time, action = 'message_sent') AS last_message_at,
+    anyIf(actor, action = 'room_created') AS created_by,
+    uniqExactIf(participant_id, action = 'participant_joined') AS participants,
+    uniqExactIf(participant_id, action = 'participant_left') AS departed,
+    countIf(action = 'message_sent') AS messages,
+    countIf((action = 'message_sent') AND direct) AS direct_messages,
+    sumIf(bytes, action = 'message_sent') AS bytes
+FROM tatara_ledger.chat_facts
+FINAL
+WHERE (handoff_key = '') AND (chat_facts.room_id IS NOT NULL)
+GROUP BY chat_facts.room_id;
 
 CREATE TABLE tatara_ledger.run_summaries
 (
