@@ -3,6 +3,7 @@ package collector
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,27 +25,30 @@ type Recorder struct {
 // NewRecorder returns a recorder.
 func NewRecorder(journal Appender, codec *Codec) *Recorder { return &Recorder{journal, codec} }
 
-// recordEvents is how many events one record holds at most: about 1 MB.
-const recordEvents = 5000
+// recordFacts is how many events one record holds at most: about 1 MB. So many
+// outcomes or annotations may be longer; a journal holds those too.
+const recordFacts = 5000
 
 // Record returns when the facts are durable in the journal. After an error
 // some of them may be: sending all of them again is right, since each counts
 // once. Errors are those of the journal.
 func (r *Recorder) Record(ctx context.Context, f *usage.Facts) error {
-	if len(f.Events) <= recordEvents {
+	if max(len(f.Events), len(f.Outcomes), len(f.Annotations)) <= recordFacts {
 		return r.append(ctx, f)
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	for rest := f.Events; len(rest) > 0; {
-		n := min(recordEvents, len(rest))
-		part := &usage.Facts{Events: rest[:n]}
-		g.Go(func() error { return r.append(gctx, part) })
-		rest = rest[n:]
+	add := func(part usage.Facts) { g.Go(func() error { return r.append(gctx, &part) }) }
+	for events := range slices.Chunk(f.Events, recordFacts) {
+		add(usage.Facts{Events: events})
+	}
+	for outcomes := range slices.Chunk(f.Outcomes, recordFacts) {
+		add(usage.Facts{Outcomes: outcomes})
+	}
+	for annotations := range slices.Chunk(f.Annotations, recordFacts) {
+		add(usage.Facts{Annotations: annotations})
 	}
 	if len(f.Samples)+len(f.Links)+len(f.Ends) > 0 {
-		g.Go(func() error {
-			return r.append(gctx, &usage.Facts{Samples: f.Samples, Links: f.Links, Ends: f.Ends})
-		})
+		add(usage.Facts{Samples: f.Samples, Links: f.Links, Ends: f.Ends})
 	}
 	return g.Wait()
 }

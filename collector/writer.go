@@ -290,6 +290,8 @@ func (w *Writer) count(f *usage.Facts) {
 	w.metrics.facts.WithLabelValues("sample").Add(float64(len(f.Samples)))
 	w.metrics.facts.WithLabelValues("link").Add(float64(len(f.Links)))
 	w.metrics.facts.WithLabelValues("end").Add(float64(len(f.Ends)))
+	w.metrics.facts.WithLabelValues("outcome").Add(float64(len(f.Outcomes)))
+	w.metrics.facts.WithLabelValues("annotation").Add(float64(len(f.Annotations)))
 }
 
 // setAside keeps a record that cannot be written in a file. It does not give
@@ -328,6 +330,8 @@ func merge(records []record) *usage.Facts {
 		out.Samples = append(out.Samples, f.Samples...)
 		out.Links = append(out.Links, f.Links...)
 		out.Ends = append(out.Ends, f.Ends...)
+		out.Outcomes = append(out.Outcomes, f.Outcomes...)
+		out.Annotations = append(out.Annotations, f.Annotations...)
 	}
 	return out
 }

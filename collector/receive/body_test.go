@@ -129,7 +129,7 @@ func TestAdmission(t *testing.T) {
 		})
 		// A post that is not yet decoded needs all of what is left.
 		size := h.cfg.InFlightBytes - h.cfg.pushRoom()
-		if !h.room.TryAcquire(size - mostForCalls(100)) {
+		if !h.room.TryAcquire(size - mostForPosted(100)) {
 			t.Fatal("no room")
 		}
 		h.memory.hold = make(chan struct{})
@@ -158,7 +158,7 @@ func TestAdmission(t *testing.T) {
 		if code := <-pushed; code != http.StatusNoContent {
 			t.Errorf("a push beside a room full of calls: %d", code)
 		}
-		if !h.room.TryAcquire(mostForCalls(100)) || !h.pushRoom.TryAcquire(h.cfg.pushRoom()) {
+		if !h.room.TryAcquire(mostForPosted(100)) || !h.pushRoom.TryAcquire(h.cfg.pushRoom()) {
 			t.Error("the room was not given back")
 		}
 	})
@@ -172,7 +172,7 @@ func TestMemoryOfCalls(t *testing.T) {
 	h := newHarness(t, func(c *Config) { c.InFlightBytes = 96 << 20 })
 	h.memory.hold = make(chan struct{})
 	var body strings.Builder
-	for i := range maxCalls {
+	for i := range maxPosted {
 		// Ten labels that no other call has.
 		fmt.Fprintf(&body, `{"ts":"2026-11-30T11:00:00Z"`)
 		for _, field := range []string{"project", "repo", "kind", "task", "issue", "run", "session", "model", "effort", "agent"} {
@@ -192,7 +192,7 @@ func TestMemoryOfCalls(t *testing.T) {
 		go func() { codes <- h.send(http.MethodPost, "/v1/calls", body.String()).Code }()
 	}
 	room := h.cfg.InFlightBytes - h.cfg.pushRoom()
-	fit := int(room / roomForCalls(int64(body.Len()), maxCalls))
+	fit := int(room / roomForPosted(int64(body.Len()), maxPosted))
 	for range 20 - fit {
 		if code := <-codes; code != http.StatusServiceUnavailable {
 			t.Errorf("%d, want a 503", code)

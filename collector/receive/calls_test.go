@@ -228,7 +228,7 @@ func TestTooManyCalls(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	line := oneCall("") + "\n"
-	h.refusedWith(t, h.send(http.MethodPost, "/v1/calls", strings.Repeat(line, maxCalls+1)), http.StatusRequestEntityTooLarge, "call", "too_large", "")
+	h.refusedWith(t, h.send(http.MethodPost, "/v1/calls", strings.Repeat(line, maxPosted+1)), http.StatusRequestEntityTooLarge, "call", "too_large", "")
 	w := h.send(http.MethodPost, "/v1/calls", strings.Repeat("x\n", 2000))
 	if a := answerOf(t, w); len(a.Rejected) != maxRejected || h.counter(t, "rejected_total", "call", "unparsable") != 2000 {
 		t.Errorf("%d named, %v counted", len(a.Rejected), h.counter(t, "rejected_total", "call", "unparsable"))

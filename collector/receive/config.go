@@ -76,7 +76,7 @@ func (c Config) Validate() error {
 	if c.pushRoom() < c.PushBytes {
 		errs = append(errs, errors.New("receive: a quarter of the in-flight bytes must hold one push"))
 	}
-	if c.InFlightBytes-c.pushRoom() < max(mostForCalls(c.CallBytes), linkBytes) {
+	if c.InFlightBytes-c.pushRoom() < max(mostForPosted(c.CallBytes), linkBytes) {
 		errs = append(errs, errors.New("receive: three quarters of the in-flight bytes must hold one post of calls, decoded"))
 	}
 	if c.ForwardTo != "" {

@@ -52,6 +52,8 @@ func (m *memory) Record(ctx context.Context, f *usage.Facts) error {
 	m.facts.Samples = append(m.facts.Samples, f.Samples...)
 	m.facts.Links = append(m.facts.Links, f.Links...)
 	m.facts.Ends = append(m.facts.Ends, f.Ends...)
+	m.facts.Outcomes = append(m.facts.Outcomes, f.Outcomes...)
+	m.facts.Annotations = append(m.facts.Annotations, f.Annotations...)
 	return nil
 }
 
@@ -79,6 +81,8 @@ func newHarness(t testing.TB, change func(*Config)) *harness {
 	r := chi.NewRouter()
 	r.Put("/v1/runs/{run}", h.Run)
 	r.Post("/v1/calls", h.Calls)
+	r.Post("/v1/outcomes", h.Outcomes)
+	r.Post("/v1/annotations", h.Annotations)
 	r.HandleFunc("/push", h.Push)
 	h.routes = r
 	return h
@@ -147,9 +151,9 @@ func (h *harness) refusedWith(t *testing.T, w *httptest.ResponseRecorder, status
 	}
 }
 
-func answerOf(t testing.TB, w *httptest.ResponseRecorder) CallsAnswer {
+func answerOf(t testing.TB, w *httptest.ResponseRecorder) PostAnswer {
 	t.Helper()
-	var a CallsAnswer
+	var a PostAnswer
 	if err := json.NewDecoder(bytes.NewReader(w.Body.Bytes())).Decode(&a); err != nil {
 		t.Fatalf("%v: %s", err, w.Body)
 	}

@@ -75,7 +75,7 @@ func (r *Receiver) pushIdentity(q url.Values) (run, pod string, err error) {
 // label checks what every label must be.
 func (r *Receiver) label(field, v string) error {
 	if len(v) > r.cfg.LabelBytes {
-		return r.tooLong(field)
+		return tooLong(field, r.cfg.LabelBytes)
 	}
 	if !utf8.ValidString(v) {
 		return refuse("invalid_utf8", field, "is not valid UTF-8", "encode it as UTF-8")
@@ -83,8 +83,8 @@ func (r *Receiver) label(field, v string) error {
 	return nil
 }
 
-func (r *Receiver) tooLong(field string) error {
-	return refuse("label_too_long", excerpt(field), "is longer than "+strconv.Itoa(r.cfg.LabelBytes)+" bytes", "shorten it")
+func tooLong(field string, limit int) error {
+	return refuse("label_too_long", excerpt(field), "is longer than "+strconv.Itoa(limit)+" bytes", "shorten it")
 }
 
 // maxExcerpt bounds what an error repeats of a request: its text may be as

@@ -115,10 +115,15 @@ type Facts struct {
 	Samples []Sample `cbor:"2,keyasint,omitempty"`
 	Links   []Link   `cbor:"3,keyasint,omitempty"`
 	Ends    []End    `cbor:"4,keyasint,omitempty"`
+
+	Outcomes    []Outcome    `cbor:"5,keyasint,omitempty"`
+	Annotations []Annotation `cbor:"6,keyasint,omitempty"`
 }
 
 // Len is the number of facts.
-func (f *Facts) Len() int { return len(f.Events) + len(f.Samples) + len(f.Links) + len(f.Ends) }
+func (f *Facts) Len() int {
+	return len(f.Events) + len(f.Samples) + len(f.Links) + len(f.Ends) + len(f.Outcomes) + len(f.Annotations)
+}
 
 // Key is the identity of everything that the link says.
 func (l *Link) Key() ID {

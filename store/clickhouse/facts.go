@@ -26,6 +26,8 @@ func (s *Store) AppendFacts(ctx context.Context, batch uint64, f *usage.Facts) e
 	g.Go(func() error { return insert(gctx, s, "samples", sampleColumns(), samples) })
 	g.Go(func() error { return insert(gctx, s, "links", linkColumns(), f.Links) })
 	g.Go(func() error { return insert(gctx, s, "ends", endColumns(), f.Ends) })
+	g.Go(func() error { return insert(gctx, s, "outcome_facts", outcomeColumns(), f.Outcomes) })
+	g.Go(func() error { return insert(gctx, s, "annotation_facts", annotationColumns(), f.Annotations) })
 	g.Go(func() error {
 		due := s.heard.due(heardOf(f))
 		if err := insert(gctx, s, "heard", heardColumns(), due); err != nil {
