@@ -31,9 +31,12 @@ if [ -z "${TATARA_LEDGER_CHDB_LIB:-}" ]; then
 	[ "${CI:-}" != true ] || exit 1
 fi
 
-# Prometheus' own tools check the alerting rules and the example routing.
+# Prometheus' own tools check the alerting rules and the example routing; the
+# servers show what comes of them.
 need promtool prometheus || echo 'SKIPPED: the tests of the alerting rules.' >&2
+need prometheus prometheus || echo 'SKIPPED: the test that a real Prometheus scrapes the service.' >&2
 need amtool prometheus-alertmanager || echo "SKIPPED: the check of Alertmanager's routing." >&2
+need prometheus-alertmanager prometheus-alertmanager || echo 'SKIPPED: the tests that deliver to a real Alertmanager.' >&2
 
 # A package takes a minute or two; engines on a busy machine take longer.
 exec "$GO" test $race -shuffle=on -timeout 15m "$@" ./...
