@@ -53,6 +53,11 @@ bench: build ## Measure how much the pipeline takes and how fast it answers
 bench-api: build ## Measure requests next to pgbench with the same statements (ARGS: flags of bench/requests, such as -large)
 	@. scripts/packages.sh && need pgbench postgresql && $(GO) run ./bench/requests $(ARGS)
 
+.PHONY: bench-alerts
+bench-alerts: build ## Measure from a crossing to Alertmanager, how a task stands, and evaluations, with 100 000 live tasks
+	@. scripts/packages.sh && need prometheus-alertmanager prometheus-alertmanager && $(GO) run ./bench/alerts $(ARGS)
+	$(GO) test -run xxx -bench Evaluate -cpu 2 -benchtime 20x ./alerts/evaluate
+
 .PHONY: soak
 soak: build ## Run the hour-long tests too
 	@TATARA_LEDGER_SOAK=1 sh scripts/test.sh -tags soak -run Soak -timeout 60m $(ARGS)

@@ -54,12 +54,17 @@ func Setup(ctx context.Context, binary string) (_ *Setting, closeAll func() erro
 // Service is the program, serving.
 type Service struct {
 	Addr string // host:port of the API
+	Push string // host:port that wrappers push to
 	cmd  *exec.Cmd
 }
 
-// Start starts the program and waits until it is ready. Its log goes to a file,
-// which costs it what a log costs and the bench nothing.
-func (s *Setting) Start(ctx context.Context) (_ *Service, err error) {
+// Dir is the folder, for what else a benchmark starts.
+func (s *Setting) Dir() string { return s.dir }
+
+// Start starts the program, with more flags if there are any, and waits until it
+// is ready. Its log goes to a file, which costs it what a log costs and the bench
+// nothing.
+func (s *Setting) Start(ctx context.Context, flags ...string) (_ *Service, err error) {
 	log, err := os.CreateTemp(s.dir, "serve-*.log")
 	if err != nil {
 		return nil, err
@@ -71,6 +76,7 @@ func (s *Setting) Start(ctx context.Context) (_ *Service, err error) {
 		"--listen", "127.0.0.1:0", "--push-listen", "127.0.0.1:0",
 		"--clickhouse", ch.Addr, "--clickhouse-user", ch.User, "--clickhouse-password-file", filepath.Join(secrets, "clickhouse"),
 		"--postgres", "postgres://"+pg.User+"@"+pg.Addr+"/"+pg.Database, "--postgres-password-file", filepath.Join(secrets, "postgres"))
+	cmd.Args = append(cmd.Args, flags...)
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -90,7 +96,7 @@ func (s *Service) await(ctx context.Context, log string) error {
 	defer cancel()
 	for ctx.Err() == nil {
 		if s.Addr == "" {
-			s.Addr = servingAt(log)
+			s.Addr, s.Push = servingAt(log)
 		} else if s.ready(ctx) {
 			return nil
 		}
@@ -99,20 +105,20 @@ func (s *Service) await(ctx context.Context, log string) error {
 	return errors.New("the service did not become ready")
 }
 
-// servingAt is the address that the log names, or "".
-func servingAt(log string) string {
+// servingAt is the addresses that the log names, or "".
+func servingAt(log string) (api, push string) {
 	file, err := os.Open(log)
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
-		var l struct{ Msg, API string }
+		var l struct{ Msg, API, Push string }
 		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Msg == "serving" {
-			return l.API
+			return l.API, l.Push
 		}
 	}
-	return ""
+	return "", ""
 }
 
 func (s *Service) ready(ctx context.Context) bool {
