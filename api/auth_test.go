@@ -88,7 +88,7 @@ func TestScopes(t *testing.T) {
 			}
 		}
 	}
-	if seen["read"] < 8 || seen["write"] < 8 || seen["ingest"] != 2 || seen["admin"] != 2 || seen["none"] != 5 {
+	if seen["read"] < 8 || seen["write"] < 8 || seen["ingest"] != 4 || seen["admin"] != 2 || seen["none"] != 5 {
 		t.Errorf("%v", seen)
 	}
 }

@@ -33,7 +33,9 @@ func FuzzRoutes(f *testing.F) {
 		if w.Code >= http.StatusInternalServerError {
 			t.Errorf("%s %q, %s: %q, %q: %d %s\n%s", method, target, header, value, body, w.Code, w.Body, s.log)
 		}
-		if w.Code >= http.StatusBadRequest && method != http.MethodHead {
+		// Where the document says so, posted facts are each named instead.
+		named := w.Code == http.StatusBadRequest && strings.HasPrefix(w.Body.String(), `{"accepted":0,`)
+		if w.Code >= http.StatusBadRequest && method != http.MethodHead && !named {
 			checkText(t, w.Code, failure(t, w))
 		}
 		doc.Check(t, r, w.Result(), w.Body.Bytes())
@@ -82,6 +84,13 @@ func seedRequests(room, participant string) (out [][5]string) {
 	for _, body := range append(bodies, `{"usd":1e400}`, `{"usd":"1e99999999"}`, `{"tokens":-1}`, `{"exempt":1}`, `{"usd":{}}`) {
 		add("PUT", "/v1/tasks/t/ceiling", "", "", body)
 		add("POST", "/v1/tasks/t/end", "", "", body)
+	}
+	for _, body := range append(bodies, `{"ts":"2026-11-30T11:00:00Z","task":"t","outcome":"o","text":"x"}`, `{"ts":"2026-11-30T11:00:00Z","text":"x","tags":[{}]}`,
+		`{"ts":1}`, `{"ts":"2026-11-30T11:00:00Z","task":"t","outcome":"o"}`, `[{"ts":"2026-11-30T11:00:00Z","text":"x","tags":["a"]},1]`, `{"tags":[`, "{}\n{}") {
+		for _, path := range []string{"/v1/outcomes", "/v1/annotations", "/v1/calls"} {
+			add("POST", path, "", "", body)
+			add("POST", path, "Content-Type", "application/x-ndjson", body)
+		}
 	}
 	for _, query := range []string{"state=x", "sort=x", "limit=-1", "after=AAAA", "after=Y29zdAA", "project=%00", "kind=%FF", "task=t"} {
 		add("GET", "/v1/tasks?"+query, "", "", "")

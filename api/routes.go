@@ -49,6 +49,8 @@ func (s *server) ledgerRoutes(t routes) {
 	s.taskRoutes(t)
 	t.body(auth.Ingest).Post("/v1/calls", s.receiver.Calls)
 	t.body(auth.Ingest).Put("/v1/runs/{run}", s.receiver.Run)
+	t.body(auth.Ingest).Post("/v1/outcomes", s.receiver.Outcomes)
+	t.body(auth.Ingest).Post("/v1/annotations", s.receiver.Annotations)
 }
 
 // chatRoutes are the routes of handoffs and rooms.

@@ -185,7 +185,8 @@ func (d *Document) find(escaped string) (path, bool) {
 
 // envelope checks what every error must be, also where there is no operation.
 func envelope(r *http.Request, resp *http.Response, body []byte) error {
-	if r.URL.Path == "/readyz" || resp.StatusCode == http.StatusBadRequest && r.URL.Path == "/v1/calls" {
+	posted := []string{"/v1/calls", "/v1/outcomes", "/v1/annotations"}
+	if r.URL.Path == "/readyz" || resp.StatusCode == http.StatusBadRequest && slices.Contains(posted, r.URL.Path) {
 		return nil // these have more to say
 	}
 	if typ, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); typ != "application/json" {

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/szymonrychu/tatara-ledger/api/envelope"
+	"github.com/szymonrychu/tatara-ledger/api/wire"
 )
 
 // What the service may answer, for errors.Is. The error holds the
@@ -102,6 +103,10 @@ func refusalOf(resp *http.Response, body []byte, now time.Time) *refusal {
 	e := &envelope.Error{}
 	if json.Unmarshal(body, e) != nil || e.Message == "" {
 		*e = envelope.Error{Message: foreignText(resp, body)}
+		var posted wire.Posted // an answer that no posted fact was good
+		if json.Unmarshal(body, &posted) == nil && len(posted.Rejected) > 0 {
+			*e = envelope.Error{Field: posted.Rejected[0].Field, Message: posted.Rejected[0].Error}
+		}
 	}
 	e.Status = resp.StatusCode
 	e.Retry = retryAfter(resp.Header.Get("Retry-After"), now)
