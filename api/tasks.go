@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
@@ -161,6 +160,9 @@ func (s *server) endTask(w http.ResponseWriter, r *http.Request, n *note) error 
 	return nil
 }
 
+// maxTask is how long a label may be.
+const maxTask = 1024
+
 // pathTask is the task that [nameSegment] left in the path.
 func pathTask(r *http.Request) (string, error) {
 	task, err := url.PathUnescape(chi.URLParam(r, "task"))
@@ -170,10 +172,10 @@ func pathTask(r *http.Request) (string, error) {
 		return "", envelope.BadField(field, "is badly escaped", "percent-encode it")
 	case strings.TrimSpace(task) == "":
 		return "", envelope.BadField(field, "is missing", "name the task in the path")
-	case len(task) > maxKey:
-		return "", tooLong(field, maxKey)
-	case !utf8.ValidString(task) || strings.ContainsFunc(task, unicode.IsControl):
-		return "", envelope.BadField(field, "is not UTF-8 without control characters", "name the task as the ledger has it")
+	case len(task) > maxTask:
+		return "", tooLong(field, maxTask)
+	case !utf8.ValidString(task) || strings.ContainsRune(task, 0):
+		return "", envelope.BadField(field, "is not UTF-8 without NUL", "name the task as the ledger has it")
 	}
 	return task, nil
 }

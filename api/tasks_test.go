@@ -224,5 +224,5 @@ func TestTheEndOfATask(t *testing.T) {
 		t.Error("it is not in the log")
 	}
 	s.do("POST", "/v1/tasks/%20/end", `{}`).want(400)
-	s.do("POST", "/v1/tasks/"+strings.Repeat("x", 513)+"/end", `{}`).want(400)
+	s.do("POST", "/v1/tasks/"+strings.Repeat("x", 1025)+"/end", `{}`).want(400)
 }

@@ -72,7 +72,8 @@ type Alert struct {
 // the alert is as it was when the change was decided on.
 type AlertChange struct {
 	Alert
-	// Seen is the episode that was seen; 0: no such alert.
+	// Seen is the episode that was seen; 0: no such alert, or one that was
+	// resolved too long ago to be in a view.
 	Seen int64
 }
 
@@ -86,6 +87,9 @@ type AlertView struct {
 	Ends      []TaskEnd
 	// Alerts are those that fire and those resolved a short while ago.
 	Alerts []Alert
+	// Judge is the configuration by which alerts are to be judged, "" for none:
+	// the newest that a live replica has.
+	Judge string
 }
 
 // AlertEvent is an alert that began or ceased to fire.

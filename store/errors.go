@@ -22,6 +22,8 @@ var (
 	ErrKeyReused = errors.New("the idempotency key was used for another request")
 	// ErrTooBroad: a search looks at more than is worth its time.
 	ErrTooBroad = errors.New("the search matches too much")
+	// ErrUnstorable: the store does not hold such a value.
+	ErrUnstorable = errors.New("the store does not hold such a value")
 	// ErrUnavailable: the store did not answer for as long as it is worth
 	// waiting. What was asked may or may not have happened.
 	ErrUnavailable = errors.New("the store does not answer")

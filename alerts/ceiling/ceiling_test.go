@@ -258,3 +258,30 @@ func BenchmarkFor(b *testing.B) {
 		}
 	}
 }
+
+func TestFingerprint(t *testing.T) {
+	t.Parallel()
+	of := func(text string) string {
+		t.Helper()
+		c, err := Load("f", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Fingerprint()
+	}
+	const text = "default: {task: {usd: 30}}\noverrides: [{kind: review, task: {usd: 3}}, {project: p, hour: {runs: none}}]\n"
+	if of(text) != of("# a comment\n\noverrides: [{project: p, hour: {runs: none}}, {kind: review, task: {usd: 3.00}}]\ndefault: {task: {usd: 30}}\n") {
+		t.Error("the order of a file makes a difference")
+	}
+	seen := map[string]string{of(text): text}
+	for _, other := range []string{
+		"", strings.Replace(text, "30", "31", 1), strings.Replace(text, "review", "refine", 1), strings.Replace(text, "none", "7", 1),
+		strings.Replace(text, "kind: review", "model: review", 1), text + "quiet: 3h\n", text + "thresholds: [50, 100]\n",
+	} {
+		f := of(other)
+		if was, ok := seen[f]; ok {
+			t.Errorf("%q is like %q", other, was)
+		}
+		seen[f] = other
+	}
+}

@@ -176,3 +176,19 @@ func (c *Config) Kinds() []Kind {
 	})
 	return slices.CompactFunc(kinds, func(a, b Kind) bool { return a.Name == b.Name })
 }
+
+// Fingerprint is the same for configurations that judge alike, wherever in a file
+// their limits stand.
+func (c *Config) Fingerprint() string {
+	var lines []string
+	for sel, s := range c.limits {
+		for _, d := range Dimensions() {
+			l := s.ceiling.Of(d)
+			if l.Source != "" { // a limit that is lifted is no limit that is not set
+				lines = append(lines, fmt.Sprintf("%q %q %q %s %d", sel.Project, sel.Kind, sel.Model, d, l.Value))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return fmt.Sprint(c.Thresholds, c.Quiet, strings.Join(lines, "\n"))
+}

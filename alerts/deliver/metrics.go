@@ -46,13 +46,15 @@ type receiverMetrics struct {
 func (m *metrics) alertmanager(name string) receiverMetrics {
 	r := m.webhook(name)
 	r.full = m.dropped.WithLabelValues(name, reasonFull)
-	r.refused = m.dropped.WithLabelValues(name, reasonRefused)
 	r.stopped = m.dropped.WithLabelValues(name, reasonStopped)
 	r.length = m.length.WithLabelValues(name)
 	return r
 }
 
-// webhook has no queue, and so nothing to drop.
+// webhook has no queue that could be full.
 func (m *metrics) webhook(name string) receiverMetrics {
-	return receiverMetrics{failures: m.failures.WithLabelValues(name), delivered: m.delivered.WithLabelValues(name)}
+	return receiverMetrics{
+		failures: m.failures.WithLabelValues(name), delivered: m.delivered.WithLabelValues(name),
+		refused: m.dropped.WithLabelValues(name, reasonRefused),
+	}
 }

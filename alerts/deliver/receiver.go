@@ -87,7 +87,7 @@ func (r *receiver) wait(stop context.Context) bool {
 // sendNext sends one batch and reports whether the Alertmanager answers.
 func (r *receiver) sendNext(ctx context.Context) bool {
 	rest, err := r.deliver(ctx, r.queue.take(maxBatch))
-	if err == nil {
+	if len(rest) == 0 { // it answers, whatever it refused
 		if r.queue.len() == 0 {
 			r.overflow.Store(false)
 			if r.failing.Swap(false) {
@@ -97,11 +97,11 @@ func (r *receiver) sendNext(ctx context.Context) bool {
 		}
 		return true
 	}
-	if !r.failing.Swap(true) && len(rest) > 0 {
+	if !r.failing.Swap(true) {
 		r.log.Error("alerts do not reach an Alertmanager; they wait and are sent again", "error", err)
 	}
 	r.dropOldest(r.queue.putBack(rest))
-	return len(rest) == 0
+	return false
 }
 
 // deliver posts alerts and returns those to send again. Invalid ones are looked

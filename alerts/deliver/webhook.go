@@ -19,6 +19,10 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
+// ErrRefused is that of a webhook that answers with a 4xx: it may be so for
+// good.
+var ErrRefused = errors.New("the webhook refuses it")
+
 // webhookName is what the webhook is called in metrics.
 const webhookName = "webhook"
 
@@ -108,7 +112,7 @@ func readSigners(path string) ([]*standardwebhooks.Webhook, error) {
 }
 
 // Post tells of one transition, in one attempt that Timeout bounds. It returns
-// nil if the answer was a 2xx. The same transition is the same body and
+// nil if the answer was a 2xx, [ErrRefused] if it was a 4xx but 408 and 429. The same transition is the same body and
 // webhook-id each time; webhook-timestamp and the signature are the attempt's.
 func (w *Webhook) Post(ctx context.Context, t Transition) error {
 	err := w.post(ctx, &t)
@@ -152,11 +156,18 @@ func (w *Webhook) post(ctx context.Context, t *Transition) error {
 	// Read so that the connection is used again. The status has said all: a body
 	// that breaks off takes nothing back.
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("answered %d", resp.StatusCode)
+	switch code := resp.StatusCode; {
+	case code/100 == 2:
+		return nil
+	case code/100 == 4 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
+		return fmt.Errorf("%w: answered %d", ErrRefused, code)
+	default:
+		return fmt.Errorf("answered %d", code)
 	}
-	return nil
 }
+
+// GaveUp counts a transition that will not be posted any more.
+func (w *Webhook) GaveUp() { w.metrics.refused.Inc() }
 
 func (w *Webhook) sign(id string, now time.Time, body []byte) (string, error) {
 	signatures := make([]string, len(w.signers))

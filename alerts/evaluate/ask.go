@@ -53,7 +53,7 @@ func (e *Evaluator) fresh() (*tasks.Snapshot, *view, error) {
 	if snapshot == nil || snapshot.Age() > e.cfg.Fresh {
 		return nil, nil, errors.Join(store.ErrUnavailable, errors.New("the totals of tasks are too old: ClickHouse does not answer"))
 	}
-	if v.taken.IsZero() || time.Since(v.taken) > e.cfg.Fresh+e.cfg.Every {
+	if v.taken.IsZero() || time.Since(v.taken) > e.cfg.Fresh {
 		return nil, nil, errors.Join(store.ErrUnavailable, errors.New("the ceilings of tasks are too old: Postgres does not answer"))
 	}
 	return snapshot, v, nil

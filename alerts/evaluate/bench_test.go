@@ -42,8 +42,10 @@ func (s *still) AlertView(context.Context, time.Time, time.Duration) (store.Aler
 	return store.AlertView{At: noon, Alerts: s.alerts}, nil
 }
 
+func (*still) JudgeBy(context.Context, string, bool) error { return nil }
+
 // ChangeAlerts forgets what fires, so that the next evaluation finds it anew.
-func (s *still) ChangeAlerts(context.Context, []store.AlertChange, bool) ([]store.Alert, error) {
+func (s *still) ChangeAlerts(context.Context, []store.AlertChange, time.Duration, bool) ([]store.Alert, error) {
 	return nil, nil
 }
 

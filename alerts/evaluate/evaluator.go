@@ -3,10 +3,11 @@ package evaluate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -35,8 +36,9 @@ type Turns interface {
 
 // Alerts keeps what fires, what was set for tasks, and which of them ended.
 type Alerts interface {
+	JudgeBy(ctx context.Context, hash string, started bool) error
 	AlertView(ctx context.Context, after time.Time, while time.Duration) (store.AlertView, error)
-	ChangeAlerts(ctx context.Context, changes []store.AlertChange, tell bool) ([]store.Alert, error)
+	ChangeAlerts(ctx context.Context, changes []store.AlertChange, while time.Duration, tell bool) ([]store.Alert, error)
 }
 
 // Sender delivers alerts.
@@ -63,11 +65,16 @@ type Evaluator struct {
 
 	view atomic.Pointer[view] // never nil
 
-	started time.Time
-	judged  *tasks.Snapshot     // the last one, nil before the first
-	again   map[string]struct{} // tasks to judge once more
-	sent    map[store.AlertID]sending
-	blind   map[string]time.Time // what cannot be read, and since when
+	started   time.Time
+	announced time.Time           // when we last said by what we judge
+	judged    *tasks.Snapshot     // the last one, nil before the first
+	seen      time.Time           // since when snapshots were judged without a gap, by the ledger's clock
+	again     map[string]struct{} // tasks to judge once more
+	sent      map[store.AlertID]sending
+	blind     map[string]time.Time // what cannot be read, and since when
+	aside     bool                 // another configuration judges
+	// unnameable are tasks that were passed over: see [storable].
+	unnameable map[string]struct{}
 }
 
 // New returns an evaluator; Run starts it.
@@ -75,7 +82,7 @@ func New(cfg Config, ceilings *ceiling.Config, totals Totals, turns Turns, alert
 	e := &Evaluator{
 		cfg: cfg, ceilings: ceilings, totals: totals, turns: turns, alerts: alerts, sender: sender,
 		log: log.With("component", "alerts"), metrics: newMetrics(reg),
-		again: map[string]struct{}{}, sent: map[store.AlertID]sending{}, blind: map[string]time.Time{},
+		again: map[string]struct{}{}, sent: map[store.AlertID]sending{}, blind: map[string]time.Time{}, unnameable: map[string]struct{}{},
 	}
 	e.view.Store(&view{})
 	return e
@@ -88,6 +95,7 @@ const patience = 10 * time.Second
 // then without one. It returns no error: what fails is repeated.
 func (e *Evaluator) Run(ctx context.Context) error {
 	e.started = time.Now()
+	e.metrics.evaluated.SetToCurrentTime() // its age counts from now
 	var g errgroup.Group
 	renewed := make(chan struct{}, 1)
 	g.Go(func() error {
@@ -122,12 +130,19 @@ func (e *Evaluator) once(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := e.look(bounded)
-	e.note(ctx, "postgres", err)
 	if err == nil {
 		err = e.evaluate(bounded)
 	}
 	if ctx.Err() != nil {
 		return
+	}
+	var read *readError
+	unread := errors.As(err, &read)
+	if !unread {
+		e.note("postgres", err)
+	}
+	if unread || err == nil {
+		e.note("clickhouse", err)
 	}
 	e.send()
 	if err == nil {
@@ -135,8 +150,18 @@ func (e *Evaluator) once(ctx context.Context) {
 	}
 }
 
+// announceEvery is how often a replica says by what it judges, well within the
+// time for which that counts.
+const announceEvery = 5 * time.Second
+
 // look renews the view.
 func (e *Evaluator) look(ctx context.Context) error {
+	if time.Since(e.announced) >= announceEvery {
+		if err := e.alerts.JudgeBy(ctx, e.cfg.Judge, e.announced.IsZero()); err != nil {
+			return err
+		}
+		e.announced = time.Now()
+	}
 	taken := time.Now()
 	v := e.view.Load()
 	found, err := e.alerts.AlertView(ctx, v.since(), e.cfg.Remember)
@@ -154,24 +179,32 @@ func (e *Evaluator) look(ctx context.Context) error {
 // evaluate judges the tasks that may stand otherwise than when they were judged
 // last, and changes their alerts.
 func (e *Evaluator) evaluate(ctx context.Context) error {
-	snapshot, err := e.snapshot()
-	if !errors.Is(err, errUnread) || time.Since(e.started) > starting {
-		e.note(ctx, "clickhouse", err)
+	v := e.view.Load()
+	if e.stepAside(v) {
+		return nil
 	}
-	if err != nil {
+	snapshot, err := e.snapshot()
+	if err != nil || snapshot == nil {
 		return err
 	}
-	v := e.view.Load()
+	if e.judged == nil || snapshot.At().Sub(e.judged.At()) > gap {
+		e.seen = snapshot.At()
+	}
+	silent := snapshot.At().Sub(e.seen) > e.ceilings.Quiet
 	var changes []store.AlertChange
 	describing, cancel := context.WithTimeout(ctx, describePatience)
 	defer cancel()
 	for task := range e.due(snapshot, v) {
+		if !storable(task) {
+			e.unnameable[task] = struct{}{}
+			continue
+		}
 		s, ok := e.standingIn(snapshot, v, task)
 		if !ok {
 			// Nothing of it is left, or it was dropped from memory after days.
 			s = stand(e.ceilings, tasks.Task{Name: task}, snapshot.At(), nil, nil)
 		}
-		for _, c := range judge(&s, e.ceilings.Thresholds, v.alerts[task]) {
+		for _, c := range judge(&s, e.ceilings.Thresholds, silent, v.alerts[task]) {
 			if c.State == store.Firing {
 				e.describe(describing, &s, &c.Alert)
 			}
@@ -181,31 +214,62 @@ func (e *Evaluator) evaluate(ctx context.Context) error {
 		}
 	}
 	changed, err := e.change(ctx, changes)
-	e.note(ctx, "postgres", err)
 	if err != nil {
 		return err
 	}
+	e.metrics.unnameable.Set(float64(len(e.unnameable)))
+	e.metrics.pending.Set(float64(len(changes) - len(changed)))
 	e.judged = snapshot
 	e.view.Store(v.after(changed))
 	e.metrics.evaluated.SetToCurrentTime()
 	return nil
 }
 
-// errUnread is that of totals that were never read: at first that is no news.
-var errUnread = errors.New("the totals of tasks were not read yet")
+// gap is a time without a judgement after which nothing is taken for silent that
+// may only be unread.
+const gap = time.Minute
+
+// stepAside reports whether another configuration judges, and says so once.
+func (e *Evaluator) stepAside(v *view) bool {
+	aside := v.judge != e.cfg.Judge
+	switch {
+	case aside && !e.aside:
+		e.log.Info("another replica's ceilings or prices count, since it started later; this one judges no task")
+	case !aside && e.aside:
+		e.log.Info("this replica's ceilings and prices count again")
+	}
+	if e.aside = aside; aside {
+		e.judged = nil // all tasks, once it is our turn
+	}
+	return aside
+}
+
+// storable reports whether Postgres holds a task's name. Receivers take no other;
+// the ledger may have older ones.
+func storable(task string) bool {
+	return utf8.ValidString(task) && !strings.ContainsRune(task, 0)
+}
+
+// readError says that the totals of tasks cannot be judged by.
+type readError struct{ why string }
+
+func (e *readError) Error() string { return "the totals of tasks " + e.why }
 
 // starting is how long reading the totals for the first time may take before it
 // is worth a word.
 const starting = 30 * time.Second
 
-// snapshot is the latest one, if it is worth judging by.
+// snapshot is the latest one, if it is worth judging by; nil while it is read
+// for the first time.
 func (e *Evaluator) snapshot() (*tasks.Snapshot, error) {
 	s := e.totals.Snapshot()
 	switch {
+	case s == nil && time.Since(e.started) < starting:
+		return nil, nil //nolint:nilnil // it is no news yet
 	case s == nil:
-		return nil, errUnread
+		return nil, &readError{"were not read yet"}
 	case s.Age() > e.cfg.Blind:
-		return nil, fmt.Errorf("the totals of tasks are %s old", s.Age().Round(time.Second))
+		return nil, &readError{"are " + s.Age().Round(time.Second).String() + " old"}
 	}
 	return s, nil
 }
@@ -230,7 +294,7 @@ const atOnce = 500
 func (e *Evaluator) change(ctx context.Context, changes []store.AlertChange) (done []store.Alert, err error) {
 	for len(changes) > 0 {
 		n := min(len(changes), atOnce)
-		changed, err := e.alerts.ChangeAlerts(ctx, changes[:n], e.sender.Webhook() != nil)
+		changed, err := e.changeSome(ctx, changes[:n])
 		if err != nil {
 			return done, err
 		}
@@ -246,12 +310,33 @@ func (e *Evaluator) change(ctx context.Context, changes []store.AlertChange) (do
 	return done, nil
 }
 
+// changeSome makes changes in one transaction. If Postgres does not hold one of
+// them, it is looked for by halves and left out.
+func (e *Evaluator) changeSome(ctx context.Context, changes []store.AlertChange) ([]store.Alert, error) {
+	done, err := e.alerts.ChangeAlerts(ctx, changes, e.cfg.Remember, e.sender.Webhook() != nil)
+	if !errors.Is(err, store.ErrUnstorable) {
+		return done, err
+	}
+	if len(changes) == 1 {
+		c := &changes[0]
+		e.metrics.failures.WithLabelValues("postgres").Inc()
+		e.log.Error("an alert cannot be kept", "alertname", c.Alert.Alert, "task", c.Task, "threshold", c.Threshold, "error", err)
+		return nil, nil
+	}
+	half := len(changes) / 2
+	if done, err = e.changeSome(ctx, changes[:half]); err != nil {
+		return done, err
+	}
+	more, err := e.changeSome(ctx, changes[half:])
+	return append(done, more...), err
+}
+
 // note logs the begin and the end of what keeps the evaluator from seeing, once
 // each, and counts it.
-func (e *Evaluator) note(ctx context.Context, of string, err error) {
+func (e *Evaluator) note(of string, err error) {
 	since, was := e.blind[of]
 	switch {
-	case err != nil && ctx.Err() == nil:
+	case err != nil:
 		e.metrics.failures.WithLabelValues(of).Inc()
 		if !was {
 			e.blind[of] = time.Now()

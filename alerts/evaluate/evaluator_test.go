@@ -73,7 +73,7 @@ func TestFiresOnceAndAtOnce(t *testing.T) {
 			if diff := cmp.Diff(labels, m.Labels); diff != "" {
 				t.Error(diff)
 			}
-			if m.at != 3*time.Second+offBeat || m.lasts != 5*time.Minute || !m.StartsAt.Equal(row.StartsAt) {
+			if m.at != 3*time.Second+offBeat || m.lasts != hold || !m.StartsAt.Equal(row.StartsAt) {
 				t.Errorf("%d %%: sent after %v, fires for %v, since %v; the row says %v", threshold, m.at, m.lasts, m.StartsAt, row.StartsAt)
 			}
 			if row.Episode != 1 || row.Value != 9e9 || row.Limit != 10e9 || row.State != store.Firing {
@@ -100,6 +100,12 @@ func TestFiresOnceAndAtOnce(t *testing.T) {
 	})
 }
 
+// As configured by default.
+const (
+	hold   = 30 * time.Minute
+	settle = 12 * time.Second
+)
+
 func TestSendsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		r := crossed(w)
@@ -114,7 +120,7 @@ func TestSendsAgain(t *testing.T) {
 				t.Errorf("%v lie between two sendings, want 30 s", gap)
 			}
 			last = m.at
-			if m.lasts != 5*time.Minute || !m.StartsAt.Equal(w.row("t", 80).StartsAt) {
+			if m.lasts != hold || !m.StartsAt.Equal(w.row("t", 80).StartsAt) {
 				t.Errorf("after %v: fires for %v, since %v", m.at, m.lasts, m.StartsAt)
 			}
 		}
@@ -126,7 +132,7 @@ func TestSendsAllAgainWhenAReceiverMayHaveForgotten(t *testing.T) {
 		r := crossed(w)
 		w.spend(worth("u", 6))
 		w.end("t")
-		pass(10 * time.Second)
+		pass(20 * time.Second)
 		r.take()
 		r.recovered <- struct{}{}
 		synctest.Wait()
@@ -151,7 +157,7 @@ func TestBlindJudgesNothingAndSendsOn(t *testing.T) {
 		if a := w.row("t", 80); a.State != store.Firing || r.firing() != 2 {
 			t.Errorf("blind, it was judged: %+v", a)
 		}
-		if sent := r.takeOf("80"); len(sent) < 19 || sent[len(sent)-1].lasts != 5*time.Minute {
+		if sent := r.takeOf("80"); len(sent) < 19 || sent[len(sent)-1].lasts != hold {
 			t.Errorf("blind, it was sent %d times", len(sent))
 		}
 		if now := r.evaluated(); now != seen || now > 11*time.Second {
@@ -196,14 +202,9 @@ func TestPostgresAway(t *testing.T) {
 		w.set(func() { w.viewFails, w.changes = errAway, func(func()) error { return errAway } })
 		w.spend(worth("t", 9), worth("u", 6))
 		pass(10 * time.Minute)
-		sent := r.take()
-		if len(sent) < 2*19 {
-			t.Errorf("what fires was sent %d times, want 38 or more", len(sent))
-		}
-		for _, m := range sent {
-			if m.Labels["task"] != "t" || m.lasts != 5*time.Minute {
-				t.Errorf("sent without Postgres: %v", m)
-			}
+		// Others may have resolved what it knows to fire. What was sent holds.
+		if sent := r.take(); len(sent) > 0 {
+			t.Errorf("sent without Postgres: %v", sent)
 		}
 		if n := r.failures("postgres"); n < 590 || r.failures("clickhouse") != 0 {
 			t.Errorf("%v failures of Postgres and %v of ClickHouse are counted", n, r.failures("clickhouse"))
@@ -314,14 +315,14 @@ func TestAResolvedAlertIsSentWhenItSettledAndForAWhile(t *testing.T) {
 		resolved := row.EndsAt.Add(-skew).Sub(w.begin)
 		sent := r.takeOf("80")
 		for _, m := range sent {
-			if since := m.at - resolved; since < 3*time.Second || since > 15*time.Minute+time.Second {
+			if since := m.at - resolved; since < settle || since > 15*time.Minute+time.Second {
 				t.Errorf("sent %v after its end", since)
 			}
 			if !m.EndsAt.Equal(row.EndsAt) || !m.StartsAt.Equal(row.StartsAt) {
 				t.Errorf("sent as %v to %v, want %v to %v", m.StartsAt, m.EndsAt, row.StartsAt, row.EndsAt)
 			}
 		}
-		if len(sent) < 29 || sent[0].at-resolved > 4*time.Second {
+		if len(sent) < 29 || sent[0].at-resolved > settle+time.Second {
 			t.Errorf("sent %d times as resolved, first after %v", len(sent), sent[0].at-resolved)
 		}
 		if r.firing() != 0 || r.transitions(store.Resolved) != 2 {
@@ -441,13 +442,13 @@ func TestAnswersAreFreshOrNone(t *testing.T) {
 			t.Errorf("%+v, error %v", s, err)
 		}
 		w.set(func() { w.viewFails = errAway })
-		pass(2 * time.Second)
+		pass(time.Second)
 		if err := asked("t"); err != nil {
-			t.Errorf("Postgres away for two seconds: %v", err)
+			t.Errorf("Postgres away for a second: %v", err)
 		}
 		pass(2 * time.Second)
 		if err := asked("t"); !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("Postgres away for four seconds: %v", err)
+			t.Errorf("Postgres away for three seconds: %v", err)
 		}
 		w.set(func() { w.viewFails, w.paused = nil, true })
 		pass(time.Second)
@@ -457,6 +458,101 @@ func TestAnswersAreFreshOrNone(t *testing.T) {
 		pass(2 * time.Second)
 		if err := asked("t"); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("ClickHouse away for three seconds: %v", err)
+		}
+	})
+}
+
+// An alert of long ago is in no view any more.
+func TestFiresAnewHoweverLongAgo(t *testing.T) {
+	for _, after := range []time.Duration{time.Minute, 10 * time.Minute, 20 * time.Minute, 90 * time.Minute} {
+		t.Run(after.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				crossed(w)
+				w.end("t")
+				pass(after)
+				w.spend(worth("t", 9.5)) // it went on
+				pass(5 * time.Second)
+				if late := after > endGrace; late != (w.row("t", 80).State == store.Firing) || late && w.row("t", 80).Episode != 2 {
+					t.Errorf("%+v", w.row("t", 80))
+				}
+			})
+		})
+	}
+}
+
+// While another file of ceilings is rolled out, replicas do not undo what each
+// other does: the one that started last judges.
+func TestOneOfTwoConfigurationsJudges(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.watch()
+		old := w.start(limits)
+		pass(offBeat)
+		w.spend(worth("t", 9))
+		pass(10 * time.Second)
+		fresh := w.start(strings.Replace(limits, "usd: 10", "usd: 100", 1))
+		pass(5 * time.Minute)
+		if a := w.row("t", 80); a.State != store.Resolved || a.Reason != becauseRaised || a.Episode != 1 {
+			t.Errorf("%+v", a)
+		}
+		if old.transitions(store.Firing) != 2 || fresh.transitions(store.Resolved) != 2 || old.log.lines("judges no task") != 1 {
+			t.Errorf("%v fired, %v resolved", old.transitions(store.Firing), fresh.transitions(store.Resolved))
+		}
+		if a, b := old.evaluated(), fresh.evaluated(); b-a < 4*time.Minute {
+			t.Errorf("evaluated after %v and %v", a, b)
+		}
+		// Both send what is so.
+		for _, r := range []*replica{old, fresh} {
+			if sent := r.takeOf("80"); len(sent) == 0 || sent[len(sent)-1].lasts > 0 {
+				t.Errorf("sent last: %v", sent)
+			}
+		}
+		w.set(func() { w.judges = w.judges[:1] }) // the new one is gone
+		pass(5 * time.Second)
+		if a := w.row("t", 80); a.State != store.Firing || a.Episode != 2 {
+			t.Errorf("without it: %+v", a)
+		}
+	})
+}
+
+// What was spent while ClickHouse was away is known later: until it is, nothing
+// is quiet.
+func TestATaskThatWentOnDuringAnOutageIsNotQuiet(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		r := crossed(w)
+		pass(3 * time.Second)
+		w.set(func() { w.paused = true })
+		pass(130 * time.Minute) // longer than quiet
+		w.set(func() { w.paused = false })
+		pass(5 * time.Minute) // the journal drains
+		w.spend(worth("t", 9.5))
+		pass(time.Minute)
+		if a := w.row("t", 80); a.State != store.Firing || a.Episode != 1 || r.transitions(store.Resolved) != 0 {
+			t.Errorf("%+v", a)
+		}
+		pass(3 * time.Hour)
+		if a := w.row("t", 80); a.State != store.Resolved || a.Reason != becauseQuiet {
+			t.Errorf("hours later: %+v", a)
+		}
+	})
+}
+
+// A crossing that Postgres does not hold keeps no other from being kept.
+func TestAChangeThatCannotBeKept(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.watch()
+		r := w.start(limits)
+		pass(offBeat)
+		w.set(func() { w.unstorable = "bad" })
+		w.spend(worth("a", 6), worth("bad", 6), worth("c", 6), worth("nul\x00", 6), worth("\xff", 6))
+		pass(3 * time.Second)
+		for task, want := range map[string]store.AlertState{"a": store.Firing, "bad": "", "c": store.Firing, "nul\x00": "", "\xff": ""} {
+			if a := w.row(task, 50); a.State != want {
+				t.Errorf("%q: %+v", task, a)
+			}
+		}
+		none := map[string]string{}
+		if n := r.metric("tatara_ledger_alerts_unnameable_tasks", none); n != 2 || r.failures("postgres") == 0 || r.metric("tatara_ledger_alerts_pending_changes", none) != 1 {
+			t.Errorf("%v tasks without a name, %v failures", n, r.failures("postgres"))
 		}
 	})
 }

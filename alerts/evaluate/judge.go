@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/szymonrychu/tatara-ledger/alerts"
 	"github.com/szymonrychu/tatara-ledger/alerts/ceiling"
@@ -21,9 +22,10 @@ const (
 const easing = 90
 
 // judge compares how a task stands with its alerts, by id, and returns what is
-// to change. It is pure.
-func judge(s *Standing, thresholds []int, known map[store.AlertID]store.Alert) []store.AlertChange {
-	j := judgement{s: s, known: known}
+// to change. silent tells that a task which is quiet was so while the ledger could
+// be read: what was spent during an outage is known later. It is pure.
+func judge(s *Standing, thresholds []int, silent bool, known map[store.AlertID]store.Alert) []store.AlertChange {
+	j := judgement{s: s, silent: silent, known: known}
 	if len(known) > 0 { // of most tasks nothing is: it would be half of the time
 		j.seen = map[store.AlertID]bool{}
 	}
@@ -33,7 +35,7 @@ func judge(s *Standing, thresholds []int, known map[store.AlertID]store.Alert) [
 		for _, t := range thresholds {
 			hold := limit.Value > 0 && m.Value > 0 && m.reached(t)
 			if a := j.alert(d.Alert(), t); a.State == store.Firing && d.Scope() == "hour" {
-				hold = limit.Value > 0 && len(ceiling.Crossed(limit.Value, m.Value/easing*100, []int{t})) > 0
+				hold = eased(limit.Value, m.Value, t)
 			}
 			j.compare(d.Alert(), t, m.Value, limit.Value, hold, limit.Value == 0)
 		}
@@ -50,8 +52,17 @@ func judge(s *Standing, thresholds []int, known map[store.AlertID]store.Alert) [
 	return j.changes
 }
 
+// eased reports whether a value is at easing percent of a threshold, or over:
+// value × 100 × 100 ≥ limit × threshold × easing, exactly.
+func eased(limit, value uint64, threshold int) bool {
+	vh, vl := bits.Mul64(value, 100*100)
+	th, tl := bits.Mul64(limit, uint64(threshold)*easing)
+	return limit > 0 && (vh > th || vh == th && vl >= tl)
+}
+
 type judgement struct {
 	s       *Standing
+	silent  bool
 	known   map[store.AlertID]store.Alert
 	seen    map[store.AlertID]bool // nil: nothing is known
 	changes []store.AlertChange
@@ -70,7 +81,7 @@ func (j *judgement) compare(name string, threshold int, value, limit uint64, hol
 	switch firing := a.State == store.Firing; {
 	case firing && !j.s.Ended.IsZero():
 		j.resolve(id, a, becauseEnded)
-	case firing && j.s.Quiet:
+	case firing && j.s.Quiet && j.silent:
 		j.resolve(id, a, becauseQuiet)
 	case firing && !hold && (lifted || clamp(limit) > a.Limit):
 		j.resolve(id, a, becauseRaised)

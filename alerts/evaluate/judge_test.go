@@ -75,6 +75,8 @@ func TestJudge(t *testing.T) {
 		override *store.CeilingOverride
 		end      *store.TaskEnd
 		known    []store.Alert
+		config   string // else limits
+		unread   bool   // for a part of the time
 		want     []string
 	}{
 		"nothing spent":           {task: spent(func(*tasks.Task) {})},
@@ -125,6 +127,23 @@ func TestJudge(t *testing.T) {
 			task:  spent(func(t *tasks.Task) { t.Total.Cost, t.LastSpend = dollars(6), noon.Add(-121*time.Minute) }),
 			known: []store.Alert{fires("TaskCostCeiling", 50, ten)}, want: []string{"TaskCostCeiling 50 resolved: " + becauseQuiet},
 		},
+		"quiet, as far as could be read": {
+			task:  spent(func(t *tasks.Task) { t.Total.Cost, t.LastSpend = dollars(6), noon.Add(-121*time.Minute) }),
+			known: []store.Alert{fires("TaskCostCeiling", 50, ten)}, unread: true,
+		},
+		"runs in an hour": {
+			task: spent(func(t *tasks.Task) { t.HourRuns = 6 }), config: "default: {hour: {runs: 6}}",
+			want: []string{"TaskHourlyRunsCeiling 50 firing", "TaskHourlyRunsCeiling 80 firing", "TaskHourlyRunsCeiling 100 firing"},
+		},
+		"runs in an hour, once more": {
+			task: spent(func(t *tasks.Task) { t.HourRuns = 6 }), config: "default: {hour: {runs: 6}}",
+			known: []store.Alert{fires("TaskHourlyRunsCeiling", 50, 6), fires("TaskHourlyRunsCeiling", 80, 6), fires("TaskHourlyRunsCeiling", 100, 6)},
+		},
+		"fewer runs in an hour": {
+			task: spent(func(t *tasks.Task) { t.HourRuns = 5 }), config: "default: {hour: {runs: 6}}",
+			known: []store.Alert{fires("TaskHourlyRunsCeiling", 50, 6), fires("TaskHourlyRunsCeiling", 80, 6), fires("TaskHourlyRunsCeiling", 100, 6)},
+			want:  []string{"TaskHourlyRunsCeiling 100 resolved: " + becauseBelow},
+		},
 		"quiet for long already": {task: spent(func(t *tasks.Task) { t.Total.Cost, t.LastSpend = dollars(60), noon.Add(-240*time.Hour) })},
 		"a threshold that is configured no more": {
 			task: spent(cost(6)), known: []store.Alert{fires("TaskCostCeiling", 50, ten), fires("TaskCostCeiling", 33, ten)},
@@ -138,8 +157,12 @@ func TestJudge(t *testing.T) {
 		for _, a := range c.known {
 			known[a.AlertID] = a
 		}
+		cfg := cfg
+		if c.config != "" {
+			cfg = ceilings(t, c.config)
+		}
 		s := stand(cfg, c.task, noon, c.override, c.end)
-		changes := judge(&s, cfg.Thresholds, known)
+		changes := judge(&s, cfg.Thresholds, !c.unread, known)
 		if diff := cmp.Diff(c.want, told(changes)); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
 		}

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strconv"
 	"time"
@@ -18,9 +19,14 @@ type sending struct {
 	at      time.Time
 }
 
-// send sends what is new, and again what was sent long enough ago.
+// send sends what is new, and again what was sent long enough ago. By a view that
+// is not fresh it sends nothing: another replica may have resolved what it says
+// to fire. What was sent before goes on firing for [Config.Hold].
 func (e *Evaluator) send() {
 	v, now := e.view.Load(), time.Now()
+	if now.Sub(v.taken) > e.cfg.Fresh {
+		return
+	}
 	current := make(map[store.AlertID]sending, len(e.sent))
 	firing := map[string]int{}
 	var out []deliver.Alert
@@ -50,7 +56,7 @@ func (e *Evaluator) send() {
 // alertOf is an alert as receivers know it. hold is until when it fires by
 // itself. Everything but hold is the same whichever replica sends it.
 func alertOf(links alerts.Options, a *store.Alert, hold time.Time) deliver.Alert {
-	dashboard := links.DashboardURL("tatara-ledger-task", "var-task="+url.QueryEscape(a.Task))
+	dashboard := links.DashboardURL(alerts.TaskDashboard, "var-task="+url.QueryEscape(a.Task))
 	out := deliver.Alert{
 		Labels: map[string]string{
 			"alertname": a.Alert, "severity": severity(a), "system": alerts.System, "component": "tasks",
@@ -81,12 +87,23 @@ func severity(a *store.Alert) string {
 	return alerts.Warning
 }
 
-// Tell posts changes to the webhook, each once unless it fails.
+// refusable is how old an event is that a webhook may refuse for good: before,
+// the refusal may be that of a receiver that is being set up.
+const refusable = 15 * time.Minute
+
+// Tell posts changes to the webhook, each once unless it fails. What the webhook
+// goes on refusing is given up, so that it does not hold up what follows.
 func (e *Evaluator) Tell(ctx context.Context, events []store.AlertEvent) error {
 	for i := range events {
 		a := &events[i].Alert
 		t := deliver.Transition{ID: events[i].ID.String(), Resolved: a.State == store.Resolved, Alert: alertOf(e.cfg.Links, a, time.Time{})}
-		if err := e.sender.Webhook().Post(ctx, t); err != nil {
+		err := e.sender.Webhook().Post(ctx, t)
+		if errors.Is(err, deliver.ErrRefused) && time.Since(events[i].At) > refusable {
+			e.sender.Webhook().GaveUp()
+			e.log.Error("the webhook goes on refusing an event: it is given up", "event", t.ID, "alertname", a.Alert, "task", a.Task, "error", err)
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}

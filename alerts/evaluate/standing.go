@@ -51,7 +51,8 @@ type Standing struct {
 	// Ended is when somebody said that the task ended; zero: nobody did, or it
 	// has gone on since.
 	Ended time.Time
-	// Quiet is whether it had no spend for so long that it is over.
+	// Quiet is whether it had no spend for so long that it is over: it raises
+	// nothing new.
 	Quiet bool
 	// PerHour is what it spends in an hour, at the rate of the last one.
 	PerHour usage.Nano

@@ -12,6 +12,7 @@ import (
 // share it.
 type view struct {
 	at        time.Time // by Postgres' clock
+	judge     string    // the configuration that counts
 	taken     time.Time // by ours, before it was taken
 	overrides map[string]store.CeilingOverride
 	ends      map[string]store.TaskEnd
@@ -21,6 +22,10 @@ type view struct {
 // overlap is how far back a look goes again: what was set before it may have
 // been committed after.
 const overlap = time.Minute
+
+// rememberEnds bounds how many ends are kept: by then every task that ended has
+// been quiet for long.
+const rememberEnds = 7 * 24 * time.Hour
 
 // since is the time after which the next look asks for what was set.
 func (v *view) since() time.Time {
@@ -33,7 +38,7 @@ func (v *view) since() time.Time {
 // with is the view with what a look found, and the tasks that it says something
 // new of.
 func (v *view) with(found store.AlertView, taken time.Time) (*view, []string) {
-	next := &view{at: found.At, taken: taken, overrides: v.overrides, ends: v.ends}
+	next := &view{at: found.At, judge: found.Judge, taken: taken, overrides: v.overrides, ends: v.ends}
 	var fresh []string
 	for _, o := range found.Overrides {
 		if had, ok := next.overrides[o.Task]; ok && had.SetAt.Equal(o.SetAt) {
@@ -52,6 +57,7 @@ func (v *view) with(found store.AlertView, taken time.Time) (*view, []string) {
 		}
 		if len(fresh) == overrides {
 			next.ends = clone(v.ends)
+			maps.DeleteFunc(next.ends, func(_ string, e store.TaskEnd) bool { return found.At.Sub(e.At) > rememberEnds })
 		}
 		next.ends[e.Task] = e
 		fresh = append(fresh, e.Task)

@@ -34,13 +34,15 @@ type world struct {
 	replaced chan struct{} // closed when there is a newer snapshot
 	paused   bool          // ClickHouse is away: no snapshot is made
 
-	rows      map[store.AlertID]store.Alert
-	labels    map[string]store.TaskLabels
-	overrides map[string]store.CeilingOverride
-	ends      map[string]store.TaskEnd
-	viewFails error
-	changes   func(apply func()) error // runs apply or not
-	largest   int                      // changes in one transaction
+	rows       map[store.AlertID]store.Alert
+	labels     map[string]store.TaskLabels
+	overrides  map[string]store.CeilingOverride
+	ends       map[string]store.TaskEnd
+	viewFails  error
+	judges     []string                 // by when they started
+	unstorable string                   // a task that Postgres does not hold
+	changes    func(apply func()) error // runs apply or not
+	largest    int                      // changes in one transaction
 
 	turns func(context.Context) (clickhouse.TaskTurns, error)
 }
@@ -159,6 +161,9 @@ func (w *world) AlertView(_ context.Context, after time.Time, while time.Duratio
 		return store.AlertView{}, w.viewFails
 	}
 	v := store.AlertView{At: time.Now().Add(skew)}
+	if n := len(w.judges); n > 0 {
+		v.Judge = w.judges[n-1]
+	}
 	for _, o := range w.overrides {
 		if o.SetAt.After(after) {
 			v.Overrides = append(v.Overrides, o)
@@ -177,13 +182,27 @@ func (w *world) AlertView(_ context.Context, after time.Time, while time.Duratio
 	return v, nil
 }
 
-func (w *world) ChangeAlerts(_ context.Context, changes []store.AlertChange, _ bool) (done []store.Alert, err error) {
+func (w *world) JudgeBy(_ context.Context, hash string, started bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if started && w.viewFails == nil {
+		w.judges = append(slices.DeleteFunc(w.judges, func(h string) bool { return h == hash }), hash)
+	}
+	return w.viewFails
+}
+
+func (w *world) ChangeAlerts(_ context.Context, changes []store.AlertChange, while time.Duration, _ bool) (done []store.Alert, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.largest = max(w.largest, len(changes))
+	for _, c := range changes {
+		if c.Task == w.unstorable && c.Task != "" {
+			return nil, store.ErrUnstorable
+		}
+	}
 	err = w.changes(func() {
 		for _, c := range changes {
-			if a, ok := w.change(c); ok {
+			if a, ok := w.change(c, while); ok {
 				w.rows[c.AlertID] = a
 				done = append(done, a)
 			}
@@ -196,16 +215,17 @@ func (w *world) ChangeAlerts(_ context.Context, changes []store.AlertChange, _ b
 }
 
 // change is what the statements of the real store do.
-func (w *world) change(c store.AlertChange) (store.Alert, bool) {
+func (w *world) change(c store.AlertChange, while time.Duration) (store.Alert, bool) {
 	old, was := w.rows[c.AlertID]
 	switch {
 	case was && old.AsOf.After(c.AsOf):
-	case c.State == store.Firing && (!was || old.State == store.Resolved && old.Episode == c.Seen):
+	case c.State == store.Firing && (!was || old.State == store.Resolved &&
+		(old.Episode == c.Seen || c.Seen == 0 && !old.EndsAt.After(time.Now().Add(skew-while)))):
 		if _, frozen := w.labels[c.Task]; !frozen {
 			w.labels[c.Task] = c.TaskLabels
 		}
 		a := c.Alert
-		a.TaskLabels, a.Episode, a.StartsAt = w.labels[c.Task], c.Seen+1, time.Now().Add(skew)
+		a.TaskLabels, a.Episode, a.StartsAt = w.labels[c.Task], old.Episode+1, time.Now().Add(skew)
 		return a, true
 	case c.State == store.Resolved && was && old.State == store.Firing && old.Episode == c.Seen:
 		old.State, old.EndsAt, old.AsOf, old.Reason = store.Resolved, time.Now().Add(skew), c.AsOf, c.Reason
@@ -236,7 +256,9 @@ type replica struct {
 // start runs a replica until the test ends.
 func (w *world) start(yaml string) *replica {
 	r := &replica{world: w, reg: prometheus.NewRegistry(), log: &logged{}, recovered: make(chan struct{}, 1)}
-	r.Evaluator = New(DefaultConfig(), ceilings(w.t, yaml), w, w, w, r, slog.New(slog.NewTextHandler(r.log, nil)), r.reg)
+	cfg := DefaultConfig()
+	cfg.Judge = yaml
+	r.Evaluator = New(cfg, ceilings(w.t, yaml), w, w, w, r, slog.New(slog.NewTextHandler(r.log, nil)), r.reg)
 	done := make(chan struct{})
 	ctx, stop := context.WithCancel(w.t.Context())
 	go func() {

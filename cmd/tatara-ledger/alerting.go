@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,6 +89,8 @@ func (s *service) newAlerting(book *pricing.Book, checks []api.Check, log *slog.
 	if a.sender, err = deliver.New(cfg.deliver, log, reg); err != nil {
 		return nil, err
 	}
+	cfg.evaluate.Judge = judgeOf(limits, book)
+	cfg.evaluate.Settle = cfg.evaluate.Fresh + cfg.deliver.Timeout
 	a.evaluator = evaluate.New(cfg.evaluate, limits, a.watcher, s.ledger, s.chat, a.sender, log, reg)
 	a.toLedger = outbox.NewDrainer(outbox.DefaultConfig(), "alerts", s.chat.AlertsFor(postgres.ToLedger),
 		outbox.Sink[store.AlertEvent]{Name: "clickhouse", Take: s.ledger.AppendAlertEvents}, log, reg)
@@ -96,6 +101,15 @@ func (s *service) newAlerting(book *pricing.Book, checks []api.Check, log *slog.
 			outbox.Sink[store.AlertEvent]{Name: "webhook", Take: a.evaluator.Tell}, log, reg)
 	}
 	return a, nil
+}
+
+// judgeOf names what tasks are judged by: the ceilings, and the models that they
+// may name.
+func judgeOf(limits *ceiling.Config, book *pricing.Book) string {
+	h := sha256.New()
+	fmt.Fprintln(h, limits.Fingerprint())
+	fmt.Fprintf(h, "%q\n", book.Names()) // a map is printed in order
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 func perMonth(c *ceiling.Config) map[string]usage.Nano {

@@ -185,6 +185,7 @@ func (s *service) routes(checks []api.Check, receiver *receive.Receiver, reg *pr
 			return err
 		}
 	}
+	s.cfg.sweep.Webhook = s.alerting.sender.Webhook() != nil
 	s.sweeper = postgres.NewSweeper(s.cfg.sweep, s.chat, api.Expired(reg), s.log, reg)
 	s.main = newHTTPServer(s.cfg.listen, api.Routes(cfg))
 	s.push = newHTTPServer(s.cfg.pushListen, api.PushRoutes(cfg))

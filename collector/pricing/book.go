@@ -189,6 +189,16 @@ func (b *Book) RowsAt(t time.Time) []Row {
 	})
 }
 
+// Names are the names and aliases that the book has, each with what [Book.Canonical]
+// makes of it.
+func (b *Book) Names() map[string]string {
+	out := make(map[string]string, len(b.models))
+	for name := range b.models {
+		out[name] = b.Canonical(name)
+	}
+	return out
+}
+
 // Canonical is the name of the book's model that name means: an alias or a
 // dated name gives the model's own. A name that the book does not know is
 // returned as it is.

@@ -34,6 +34,9 @@ type SweepConfig struct {
 	// KeepDeleted is how long the revisions of a deleted handoff are kept, and it
 	// can be restored. Default zero: for ever.
 	KeepDeleted time.Duration
+	// Webhook says that there is one, whatever it takes. Default false: what one
+	// was to be told is kept for a day.
+	Webhook bool
 	// KeepKeys is how long an Idempotency-Key makes a create happen once.
 	// Default 24 h. Too low and a late repeat creates a second one.
 	KeepKeys time.Duration
@@ -291,12 +294,16 @@ func (w *Sweeper) purgeKeys(ctx context.Context) error {
 }
 
 // purgeTasks deletes what no alert depends on any more: the ends of tasks that
-// have been quiet for long, and news that no webhook took within a day (a
-// service that has none configured now leaves what one with it was to tell).
+// have been quiet for long, configurations that nobody has, and, without a
+// webhook, what one that was configured before was still to be told.
 func (w *Sweeper) purgeTasks(ctx context.Context) error {
 	err := w.purge(ctx, "task_end", `
 		DELETE FROM task_ends WHERE task = ANY (ARRAY(SELECT task FROM task_ends WHERE ended_at < now() - interval '90 days' LIMIT 5000))`)
 	if err != nil {
+		return err
+	}
+	err = w.purge(ctx, "alert_configuration", `DELETE FROM alert_configurations WHERE seen_at < now() - interval '90 days'`)
+	if err != nil || w.cfg.Webhook {
 		return err
 	}
 	return w.purge(ctx, "webhook_event", `

@@ -3,11 +3,14 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/szymonrychu/tatara-ledger/store"
 )
@@ -30,7 +33,9 @@ func (s *Store) AlertView(ctx context.Context, after time.Time, while time.Durat
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
-		b.Queue(`SELECT clock_timestamp()`)
+		b.Queue(`
+			SELECT clock_timestamp(), coalesce((
+				SELECT hash FROM alert_configurations WHERE seen_at > now() - $1::interval ORDER BY started_at DESC, hash LIMIT 1), '')`, judgeLives)
 		b.Queue(`SELECT `+overrideColumns+` FROM task_ceilings WHERE set_at > $1`, after)
 		b.Queue(`SELECT task, ended_at, ended_by FROM task_ends WHERE ended_at > $1`, after)
 		b.Queue(`
@@ -52,7 +57,7 @@ func (s *Store) AlertView(ctx context.Context, after time.Time, while time.Durat
 }
 
 func readView(r pgx.BatchResults, v *store.AlertView) (err error) {
-	if err = r.QueryRow().Scan(&v.At); err != nil {
+	if err = r.QueryRow().Scan(&v.At, &v.Judge); err != nil {
 		return err
 	}
 	if v.Overrides, err = collect(r, scanOverride); err != nil {
@@ -73,11 +78,30 @@ func collect[T any](r pgx.BatchResults, scan pgx.RowToFunc[T]) ([]T, error) {
 	return pgx.CollectRows(rows, scan)
 }
 
+// judgeLives is for how long a configuration counts after its last replica was
+// alive, so that one that does not start leaves the judgement to the others.
+const judgeLives = 30 * time.Second
+
+// JudgeBy says that a replica lives whose alerts are judged by a configuration;
+// started, that it has just started with it.
+func (s *Store) JudgeBy(ctx context.Context, hash string, started bool) error {
+	_, err := s.pool.Exec(ctx, `
+		INSERT INTO alert_configurations AS c (hash, started_at, seen_at) VALUES ($1, clock_timestamp(), clock_timestamp())
+		ON CONFLICT (hash) DO UPDATE SET seen_at = clock_timestamp(), started_at = CASE WHEN $2 THEN clock_timestamp() ELSE c.started_at END`,
+		hash, started)
+	if err != nil {
+		return fmt.Errorf("saying by what alerts are judged: %w", err)
+	}
+	return nil
+}
+
 // ChangeAlerts makes alerts fire and resolve, each if it is as it was seen, and
 // returns those that changed. What another replica changed first is left out.
-// tell keeps the changes for the webhook, too. Nothing is retried inside: a
-// repeat changes only what is not changed yet.
-func (s *Store) ChangeAlerts(ctx context.Context, changes []store.AlertChange, tell bool) (done []store.Alert, err error) {
+// while is that of the view: an alert that was resolved longer ago begins anew
+// though nobody has seen it. tell keeps the changes for the webhook, too. Nothing
+// is retried inside: a repeat changes only what is not changed yet. Error:
+// [store.ErrUnstorable], of all changes together.
+func (s *Store) ChangeAlerts(ctx context.Context, changes []store.AlertChange, while time.Duration, tell bool) (done []store.Alert, err error) {
 	// Always in the same order, so that replicas do not wait for each other.
 	changes = slices.SortedFunc(slices.Values(changes), func(a, b store.AlertChange) int {
 		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Alert.Alert, b.Alert.Alert), cmp.Compare(a.Threshold, b.Threshold))
@@ -87,7 +111,7 @@ func (s *Store) ChangeAlerts(ctx context.Context, changes []store.AlertChange, t
 		for i := range changes {
 			if c := &changes[i]; c.State == store.Firing {
 				b.Queue(freeze, c.Task, c.Project, c.Repo, c.Kind)
-				b.Queue(fire, c.Task, c.Alert.Alert, c.Threshold, c.Seen, c.Value, c.Limit, c.Summary, c.Description, c.AsOf, tell)
+				b.Queue(fire, c.Task, c.Alert.Alert, c.Threshold, c.Seen, c.Value, c.Limit, c.Summary, c.Description, c.AsOf, tell, while)
 			} else {
 				b.Queue(resolveAlert, c.Task, c.Alert.Alert, c.Threshold, c.Seen, c.AsOf, c.Reason, tell)
 			}
@@ -113,6 +137,10 @@ func (s *Store) ChangeAlerts(ctx context.Context, changes []store.AlertChange, t
 		}
 		return err
 	})
+	const dataException = "22"
+	if e := (&pgconn.PgError{}); errors.As(err, &e) && strings.HasPrefix(e.Code, dataException) {
+		err = errors.Join(store.ErrUnstorable, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("changing alerts: %w", err)
 	}
@@ -128,10 +156,11 @@ const (
 	WITH a AS (
 		INSERT INTO task_alerts AS old (task, alert, threshold, episode, state, value, "limit", summary, description, as_of, starts_at, reason)
 		VALUES ($1, $2, $3, $4::bigint + 1, 'firing', $5, $6, $7, $8, $9, clock_timestamp(), '')
-		ON CONFLICT (task, alert, threshold) DO UPDATE SET episode = excluded.episode, state = 'firing', value = excluded.value,
+		ON CONFLICT (task, alert, threshold) DO UPDATE SET episode = old.episode + 1, state = 'firing', value = excluded.value,
 			"limit" = excluded."limit", summary = excluded.summary, description = excluded.description, as_of = excluded.as_of,
 			starts_at = excluded.starts_at, ends_at = NULL, reason = ''
-		WHERE old.state = 'resolved' AND old.episode = $4 AND old.as_of <= excluded.as_of
+		WHERE old.state = 'resolved' AND old.as_of <= excluded.as_of
+			AND (old.episode = $4 OR $4 = 0 AND old.ends_at <= now() - $11::interval)
 		RETURNING *
 	), told AS (
 		INSERT INTO task_alert_outbox (` + transitionColumns + `, to_ledger, to_webhook)

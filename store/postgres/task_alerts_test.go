@@ -16,6 +16,9 @@ import (
 
 var ledgerTime = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 
+// viewed is how long views show what was resolved.
+const viewed = time.Hour
+
 // crossing is a threshold of a task's, seen at an episode and at seconds of the
 // ledger's time.
 func crossing(seen int64, second int) store.AlertChange {
@@ -36,7 +39,7 @@ func resolution(seen int64, second int) store.AlertChange {
 // change makes one change and returns how many alerts changed.
 func changeAlert(t *testing.T, s *Store, c store.AlertChange) int {
 	t.Helper()
-	done, err := s.ChangeAlerts(t.Context(), []store.AlertChange{c}, false)
+	done, err := s.ChangeAlerts(t.Context(), []store.AlertChange{c}, viewed, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +48,7 @@ func changeAlert(t *testing.T, s *Store, c store.AlertChange) int {
 
 func view(t *testing.T, s *Store) store.AlertView {
 	t.Helper()
-	v, err := s.AlertView(t.Context(), time.Time{}, time.Hour)
+	v, err := s.AlertView(t.Context(), time.Time{}, viewed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +99,7 @@ func TestLabelsAreFrozen(t *testing.T) {
 	changeAlert(t, s, crossing(0, 1))
 	again := crossing(0, 2)
 	again.Alert.Alert, again.Project, again.Kind = "TaskTokenCeiling", "other", "review"
-	done, err := s.ChangeAlerts(t.Context(), []store.AlertChange{again}, false)
+	done, err := s.ChangeAlerts(t.Context(), []store.AlertChange{again}, viewed, false)
 	if err != nil || len(done) != 1 || done[0].TaskLabels != crossing(0, 1).TaskLabels {
 		t.Errorf("%+v, error %v", done, err)
 	}
@@ -127,7 +130,7 @@ func TestOneReplicaMakesAChange(t *testing.T) {
 				if i%2 == 0 {
 					slices.Reverse(mine) // a lock order of its own would be a deadlock
 				}
-				results[i], err = s.ChangeAlerts(t.Context(), mine, false)
+				results[i], err = s.ChangeAlerts(t.Context(), mine, viewed, false)
 				return err
 			})
 		}
@@ -171,7 +174,7 @@ func TestAViewHasWhatIsNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := s.AlertView(t.Context(), first.At, time.Hour)
+	second, err := s.AlertView(t.Context(), first.At, viewed)
 	want := store.AlertView{At: second.At, Overrides: []store.CeilingOverride{set}, Ends: []store.TaskEnd{end}}
 	if diff := cmp.Diff(want, second, cmpopts.EquateEmpty()); diff != "" || err != nil {
 		t.Errorf("error %v\n%s", err, diff)
@@ -191,7 +194,7 @@ func TestReadersOfAlerts(t *testing.T) {
 	s := newStore(t)
 	changeAlert(t, s, crossing(0, 1)) // not for the webhook
 	for _, c := range []store.AlertChange{resolution(1, 1), crossing(1, 2)} {
-		if _, err := s.ChangeAlerts(t.Context(), []store.AlertChange{c}, true); err != nil {
+		if _, err := s.ChangeAlerts(t.Context(), []store.AlertChange{c}, viewed, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -235,12 +238,12 @@ func TestReadersOfAlerts(t *testing.T) {
 	}
 }
 
-// A webhook that is away for a day, or is configured no more, holds up nothing.
+// What a webhook that is configured no more was to be told holds up nothing.
 func TestWhatNoWebhookTakesIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	for _, c := range []store.AlertChange{crossing(0, 1), resolution(1, 1)} {
-		if _, err := s.ChangeAlerts(t.Context(), []store.AlertChange{c}, true); err != nil {
+		if _, err := s.ChangeAlerts(t.Context(), []store.AlertChange{c}, viewed, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,6 +257,11 @@ func TestWhatNoWebhookTakesIsDeleted(t *testing.T) {
 		t.Errorf("%d rows are left at first", n)
 	}
 	execute(t, s, `UPDATE task_alert_outbox SET at = at - interval '25 hours'`)
+	with, _ := newSweeper(t, s, func(c *SweepConfig) { c.Webhook = true })
+	sweep(t, with)
+	if n := column[int64](t, s, `SELECT count(*) FROM task_alert_outbox`)[0]; n != 2 {
+		t.Errorf("%d rows are left where there is a webhook", n)
+	}
 	sweep(t, w)
 	// The ledger still waits for the other one.
 	if n := column[int64](t, s, `SELECT count(*) FROM task_alert_outbox WHERE to_ledger`)[0]; n != 1 {
@@ -262,4 +270,71 @@ func TestWhatNoWebhookTakesIsDeleted(t *testing.T) {
 	if n := counted(w.swept.WithLabelValues("webhook_event")); n != 1 {
 		t.Errorf("%d deletes were counted", n)
 	}
+}
+
+// What was resolved so long ago that no view shows it begins anew, by an older
+// ledger than it was judged by it does not.
+func TestAnAlertOfLongAgoBeginsAnew(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	changeAlert(t, s, crossing(0, 1))
+	changeAlert(t, s, resolution(1, 5))
+	if n := changeAlert(t, s, crossing(0, 6)); n != 0 {
+		t.Errorf("%d alerts began by who had not looked", n)
+	}
+	execute(t, s, `UPDATE task_alerts SET ends_at = ends_at - interval '61 minutes'`)
+	for second, want := range map[int]int{4: 0, 6: 1} {
+		if n := changeAlert(t, s, crossing(0, second)); n != want {
+			t.Errorf("as of second %d: %d alerts began, want %d", second, n, want)
+		}
+	}
+	if a := view(t, s).Alerts; len(a) != 1 || a[0].Episode != 2 || a[0].State != store.Firing {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestWhatPostgresDoesNotHold(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	for name, spoil := range map[string]func(*store.AlertChange){
+		"NUL in a task": func(c *store.AlertChange) { c.Task = "a\x00b" },
+		"no UTF-8":      func(c *store.AlertChange) { c.Project = "\xff" },
+		"NUL in a text": func(c *store.AlertChange) { c.Summary = "\x00" },
+	} {
+		bad := crossing(0, 1)
+		spoil(&bad)
+		if _, err := s.ChangeAlerts(t.Context(), []store.AlertChange{bad}, viewed, false); !errors.Is(err, store.ErrUnstorable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Of the configurations of live replicas the one that started last counts.
+func TestOneConfigurationJudges(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	is := func(want string) {
+		t.Helper()
+		if got := view(t, s).Judge; got != want {
+			t.Errorf("%q judges, want %q", got, want)
+		}
+	}
+	say := func(hash string, started bool) {
+		t.Helper()
+		if err := s.JudgeBy(t.Context(), hash, started); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is("")
+	say("old", true)
+	is("old")
+	say("new", true)
+	say("old", false)
+	is("new")
+	execute(t, s, `UPDATE alert_configurations SET seen_at = seen_at - interval '31 seconds' WHERE hash = 'new'`)
+	is("old") // the new one does not start
+	say("new", false)
+	is("new")
+	say("old", true) // rolled back
+	is("old")
 }

@@ -36,6 +36,14 @@ CREATE TABLE task_ends (
 
 CREATE INDEX task_ends_ended ON task_ends (ended_at);
 
+-- The configurations by which replicas judge alerts. While a new one is rolled
+-- out, one of them counts, or replicas would undo each other's changes.
+CREATE TABLE alert_configurations (
+    hash       text PRIMARY KEY,
+    started_at timestamptz NOT NULL, -- when a replica with it last started
+    seen_at    timestamptz NOT NULL  -- when a replica with it last was alive
+);
+
 -- A task's labels as of its first crossing.
 CREATE TABLE task_labels (
     task      text PRIMARY KEY,

@@ -1,3 +1,9 @@
+TABLE alert_configurations
+    hash text NOT NULL
+    started_at timestamp with time zone NOT NULL
+    seen_at timestamp with time zone NOT NULL
+    CONSTRAINT alert_configurations_pkey PRIMARY KEY (hash)
+    CREATE UNIQUE INDEX alert_configurations_pkey ON public.alert_configurations USING btree (hash)
 TABLE chat_handoff_deletions
     delete_id uuid NOT NULL
     handoff_key text NOT NULL
