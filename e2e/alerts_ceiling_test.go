@@ -15,6 +15,7 @@ func TestCeilingRaised(t *testing.T) {
 	ceilings, p := ceilingsFile(t), newPager(t)
 	am := routed(t, ceilings, p)
 	s := serve(t, "--ceilings", ceilings, "--alertmanagers", am.URL, "--task-pattern", `^(T-[0-9]+)-`)
+	s.faults = true // on a busy machine, figures may be older than an answer may be
 	services := []*service{s}
 	for task, usd := range map[string]string{raised: "2.5", exempt: "2.5", lowered: "0.5"} {
 		spent := runaway(t, services, "--pod-prefix", task+"-a", "--usd", usd)
@@ -52,10 +53,10 @@ func TestCeilingRaised(t *testing.T) {
 	awaitTransitions(t, ledger, exempt, fired(because, "50", "80", "100"))
 	awaitTransitions(t, ledger, lowered, fired("", "50", "80"))
 	for task, state := range map[string]string{raised: "ok", exempt: "ok", lowered: "warn"} {
-		got, err := s.client.Task(t.Context(), task)
-		if err != nil || got.State != state || got.Ceiling.Exempt != (task == exempt) {
-			t.Errorf("%v, %+v", err, got)
-		}
+		until(t, task+" is "+state, func() bool {
+			got, err := s.client.Task(t.Context(), task)
+			return err == nil && got.State == state && got.Ceiling.Exempt == (task == exempt)
+		})
 	}
 	time.Sleep(settled)
 	for page, n := range p.pages() {
