@@ -244,6 +244,7 @@ func TestLink(t *testing.T) {
 		{`{"task":"a","task":"b"}`, "unparsable", "task"},
 		{`{"task":"` + "\xff" + `"}`, "unparsable", "task"},
 		{`{"task":"\ud800"}`, "unparsable", "task"},
+		{`{"task":"\u0000"}`, "nul_character", "task"},
 		{`{"TASK":"t"}`, "unknown_field", "TASK"},
 		{`{"task":{}}`, "wrong_type", "task"},
 		{`{} {}`, "unparsable", "body"},

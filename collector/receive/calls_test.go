@@ -30,6 +30,7 @@ func TestCallFields(t *testing.T) {
 		{"duplicate key", oneCall(`,"id":"a","id":"b"`), "unparsable", "id"},
 		{"invalid UTF-8", oneCall(`,"task":"` + "\xff" + `"`), "unparsable", "task"},
 		{"a lone surrogate", oneCall(`,"task":"\ud800"`), "unparsable", "task"},
+		{"NUL", oneCall(`,"task":"a\u0000b"`), "nul_character", "task"},
 		{"no ts", `{"model":"m"}`, "missing_ts", "ts"},
 		{"ts null", `{"ts":null}`, "missing_ts", "ts"},
 		{"ts in 1970", `{"ts":"1970-01-01T00:00:00Z"}`, "too_old", "ts"},

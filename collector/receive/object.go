@@ -146,6 +146,9 @@ func (o *objectReader) label(name string, limit int) ([]byte, error) {
 	if v = unquote(v); len(v) > limit {
 		return nil, tooLong(name, limit)
 	}
+	if bytes.IndexByte(v, 0) >= 0 {
+		return nil, withNUL(name)
+	}
 	return v, nil // valid UTF-8: the decoder saw to it
 }
 

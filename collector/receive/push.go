@@ -80,7 +80,16 @@ func (r *Receiver) label(field, v string) error {
 	if !utf8.ValidString(v) {
 		return refuse("invalid_utf8", field, "is not valid UTF-8", "encode it as UTF-8")
 	}
+	if strings.ContainsRune(v, 0) {
+		return withNUL(field)
+	}
 	return nil
+}
+
+// withNUL refuses a text that Postgres, which keeps tasks that are over their
+// ceilings, could not hold.
+func withNUL(field string) error {
+	return refuse("nul_character", excerpt(field), "contains a NUL character", "leave it out")
 }
 
 func tooLong(field string, limit int) error {

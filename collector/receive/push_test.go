@@ -90,6 +90,7 @@ func TestPushRefused(t *testing.T) {
 		{"no text format", `{"a":1}` + "\n", "unparsable", "body"},
 		{"a line of 1 MB", strings.Repeat("{", 1<<20-1) + "\n", "unparsable", "body"},
 		{"invalid UTF-8", "ccw_turns_total{result=\"\xff\"} 1\n", "unparsable", "body"},
+		{"NUL", "ccw_turns_total{result=\"a\x00b\"} 1\n", "nul_character", `ccw_turns_total{result}`},
 		{"NaN", tokens + "NaN\n", "bad_value", series},
 		{"infinite", tokens + "+Inf\n", "bad_value", series},
 		{"negative", tokens + "-1\n", "bad_value", series},
