@@ -28,10 +28,10 @@ type Config struct {
 	// Stale is for how long the counters are exposed while the ledger cannot be
 	// read. Default 30 s. A gap says more than counters that stand still.
 	Stale time.Duration
-	// Hold is for how long scrapes see the same values. Default 0: each sees the
-	// present ones. With several Prometheus servers set it to their scrape
-	// interval: else only the first sees a new counter's 0, and the others miss
-	// what it began with.
+	// Hold is for how long scrapes see the same values. Default 15 s. Too low, less
+	// than the longest scrape interval: whoever scrapes first, a person with curl
+	// included, takes a new counter's 0 away from the others, who miss what it began
+	// with; too high: the counters are late by as much.
 	Hold time.Duration
 	// Timeout bounds each query. Default 1 min.
 	Timeout time.Duration
@@ -52,14 +52,14 @@ func DefaultConfig() Config {
 	return Config{
 		Refresh: 5 * time.Second, Sweep: time.Minute,
 		Ping: time.Second, Lease: 5 * time.Second, Silence: 15 * time.Second,
-		Stale: 30 * time.Second, Timeout: time.Minute, Batch: 1000,
+		Stale: 30 * time.Second, Hold: 15 * time.Second, Timeout: time.Minute, Batch: 1000,
 		Keep: 60 * 24 * time.Hour, Recent: 10 * time.Minute,
 	}
 }
 
 // Flags adds the flags.
 func (c *Config) Flags(f *pflag.FlagSet) {
-	f.DurationVar(&c.Hold, "fleet-hold", c.Hold, "for how long scrapes of /metrics/fleet see the same values: the scrape interval, where several Prometheus servers scrape it")
+	f.DurationVar(&c.Hold, "fleet-hold", c.Hold, "for how long scrapes of /metrics/fleet see the same values: the longest scrape interval of those who scrape it")
 }
 
 // Validate reports every mistake at once.
