@@ -19,6 +19,7 @@ require (
 	github.com/go-openapi/strfmt v0.27.3
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/jackc/tern/v2 v2.3.4
 	github.com/klauspost/compress v1.20.4

@@ -26,7 +26,7 @@ unless
 			For:         time.Hour,
 			Summary:     `The month will cost {{ $value | humanizePercentage }} of the budget of ` + whose,
 			Description: `At the pace of the last day, the spend of ` + whose + ` will be over the month's budget before the month ends.`,
-			Dashboard:   "tatara-ledger-budget", Query: `var-project={{ $labels.project | urlquery }}`,
+			Dashboard:   "tatara-ledger-spend", Query: `var-project={{ $labels.project | urlquery }}`,
 		},
 		{
 			Alert: "BudgetSpent", Severity: Critical, Component: "budget",
@@ -34,7 +34,7 @@ unless
 			For:         time.Minute,
 			Summary:     `{{ $value | humanizePercentage }} of the month's budget of ` + whose + ` is spent`,
 			Description: `The spend of ` + whose + ` since the first of the month, UTC, has reached its budget. Nothing stops by itself.`,
-			Dashboard:   "tatara-ledger-budget", Query: `var-project={{ $labels.project | urlquery }}`,
+			Dashboard:   "tatara-ledger-spend", Query: `var-project={{ $labels.project | urlquery }}`,
 		},
 	}}
 }

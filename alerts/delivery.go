@@ -10,7 +10,7 @@ func delivery() Group {
 			For:         2 * time.Minute,
 			Summary:     `Alerts do not reach {{ $labels.receiver }}`,
 			Description: `tatara-ledger raises alerts that {{ $labels.receiver }} does not take. A task over its ceiling may page nobody.`,
-			Dashboard:   "tatara-ledger-alerts",
+			Dashboard:   "tatara-ledger-health",
 		},
 		{
 			Alert: "LedgerEvaluatorBlind", Severity: Critical, Component: "alerts",
@@ -19,7 +19,7 @@ func delivery() Group {
 			For:         time.Minute,
 			Summary:     `No ceiling was evaluated for {{ $value | humanizeDuration }}`,
 			Description: `No replica could read the totals of tasks. What is firing stays; a task that crosses its ceiling now raises nothing.`,
-			Dashboard:   "tatara-ledger-alerts",
+			Dashboard:   "tatara-ledger-health",
 		},
 	}}
 }

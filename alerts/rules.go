@@ -16,6 +16,9 @@ import (
 	"time"
 )
 
+// TaskDashboard is the UID of the dashboard of one task, which its alerts link to.
+const TaskDashboard = "tatara-ledger-task"
+
 // System is the label system of every alert of ours.
 const System = "tatara"
 
