@@ -1,9 +1,11 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,7 +31,7 @@ func (e *Evaluator) send() {
 	}
 	current := make(map[store.AlertID]sending, len(e.sent))
 	firing := map[string]int{}
-	var out []deliver.Alert
+	var due []store.Alert
 	for _, of := range v.alerts {
 		for id, a := range of {
 			if a.State == store.Firing {
@@ -40,17 +42,34 @@ func (e *Evaluator) send() {
 			last := e.sent[id]
 			if last.episode != a.Episode || last.state != a.State || now.Sub(last.at) >= e.cfg.Resend {
 				last = sending{a.Episode, a.State, now}
-				out = append(out, alertOf(e.cfg.Links, &a, now.Add(e.cfg.Hold)))
+				due = append(due, a)
 			}
 			current[id] = last
 		}
 	}
 	e.sent = current
+	slices.SortStableFunc(due, inOrder)
+	out := make([]deliver.Alert, 0, len(due))
+	for i := range due {
+		out = append(out, alertOf(e.cfg.Links, &due[i], now.Add(e.cfg.Hold)))
+	}
 	e.sender.Send(out...)
 	e.metrics.firing.Reset()
 	for _, name := range alerts.CeilingAlerts() {
 		e.metrics.firing.WithLabelValues(name).Set(float64(firing[name]))
 	}
+}
+
+// inOrder puts a higher threshold that fires before a lower one: Alertmanager does
+// not wait with what began long ago, such as during its absence, and would notify
+// of the lower before it knows what inhibits it. Of what is resolved the lower
+// goes first, and is inhibited until it is over.
+func inOrder(a, b store.Alert) int {
+	higher := cmp.Compare(b.Threshold, a.Threshold)
+	if a.State == store.Resolved {
+		higher = -higher
+	}
+	return cmp.Or(cmp.Compare(a.State, b.State), higher)
 }
 
 // alertOf is an alert as receivers know it. hold is until when it fires by
