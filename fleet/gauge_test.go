@@ -152,7 +152,9 @@ func TestReadiness(t *testing.T) {
 	}, slog.New(slog.DiscardHandler), reg)
 	r.timeout = 10 * time.Millisecond
 	stop := start(t, r.Run)
-	until(t, "the checks to run", func() bool { return testutil.CollectAndCount(r) == 3 })
+	until(t, "the checks to run", func() bool {
+		return testutil.CollectAndCount(r, "tatara_ledger_ready") == 3 && testutil.CollectAndCount(r, "tatara_ledger_ready_duration_seconds") == 3
+	})
 	stop()
 	shows(t, reg, `tatara_ledger_ready{check="clickhouse"} 1
 tatara_ledger_ready{check="hangs"} 0

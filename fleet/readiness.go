@@ -26,18 +26,20 @@ type Readiness struct{ gauges }
 func NewReadiness(checks []Check, log *slog.Logger, reg prometheus.Registerer) *Readiness {
 	ready := prometheus.NewDesc("tatara_ledger_ready",
 		"1 if a readiness check of this replica succeeded when it last ran, 0 if it failed or took more than 3 s.", []string{"check"}, nil)
+	took := prometheus.NewDesc("tatara_ledger_ready_duration_seconds",
+		"How long a readiness check took when it last ran: for the stores one round trip.", []string{"check"}, nil)
 	r := &Readiness{gauges{
-		what: "readiness", every: 10 * time.Second, timeout: checkWithin, descs: []*prometheus.Desc{ready},
+		what: "readiness", every: 10 * time.Second, timeout: checkWithin, descs: []*prometheus.Desc{ready, took},
 		read: func(ctx context.Context) ([]prometheus.Metric, error) {
-			out := make([]prometheus.Metric, len(checks))
+			out := make([]prometheus.Metric, 2*len(checks))
 			var all sync.WaitGroup
 			for i, c := range checks {
 				all.Go(func() {
-					value := 1.0
+					value, start := 1.0, time.Now()
 					if c.Run(ctx) != nil {
 						value = 0 // /readyz logs why
 					}
-					out[i] = gauge(ready, value, c.Name)
+					out[2*i], out[2*i+1] = gauge(ready, value, c.Name), gauge(took, time.Since(start).Seconds(), c.Name)
 				})
 			}
 			all.Wait()

@@ -115,8 +115,8 @@ func serveHTTP(ctx context.Context, srv *http.Server, l net.Listener) error {
 	return nil
 }
 
-// keepLedger makes the ledger ready and then writes and closes. Requests are
-// taken meanwhile: the journal keeps what they bring.
+// keepLedger makes the ledger ready and then writes, closes and takes samples.
+// Requests are taken meanwhile: the journal keeps what they bring.
 func (s *service) keepLedger(ctx context.Context) error {
 	if err := s.migrateUntilDone(ctx, "ClickHouse", s.migrateLedger, s.ledgerReady); err != nil || ctx.Err() != nil {
 		return err
@@ -124,6 +124,7 @@ func (s *service) keepLedger(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.writer.Run(ctx) })
 	g.Go(func() error { return s.closer.Run(ctx) })
+	g.Go(func() error { return s.health.Run(ctx) })
 	return g.Wait()
 }
 

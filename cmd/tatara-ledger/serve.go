@@ -19,6 +19,7 @@ import (
 	"github.com/szymonrychu/tatara-ledger/collector"
 	"github.com/szymonrychu/tatara-ledger/collector/journal"
 	"github.com/szymonrychu/tatara-ledger/collector/receive"
+	"github.com/szymonrychu/tatara-ledger/health"
 	"github.com/szymonrychu/tatara-ledger/store/engine"
 	"github.com/szymonrychu/tatara-ledger/store/postgres"
 )
@@ -44,10 +45,11 @@ type serveConfig struct {
 	receive    receive.Config
 	journal    journal.Config
 	alerting   alertingFlags
+	health     health.Config
 }
 
-func newServeCommand() *cobra.Command {
-	cfg := serveConfig{
+func defaultServe() serveConfig {
+	return serveConfig{
 		listen:     "127.0.0.1:8080",
 		pushListen: "127.0.0.1:8082",
 		drain:      10 * time.Second,
@@ -59,7 +61,12 @@ func newServeCommand() *cobra.Command {
 		receive:    receive.DefaultConfig(),
 		journal:    journal.DefaultConfig(""),
 		alerting:   defaultAlerting(),
+		health:     health.DefaultConfig(),
 	}
+}
+
+func newServeCommand() *cobra.Command {
+	cfg := defaultServe()
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Take telemetry in, answer queries, and keep handoffs and rooms",
@@ -111,6 +118,7 @@ func (c *serveConfig) add(f *pflag.FlagSet) {
 	c.sweep.Flags(f)
 	c.engine.Flags(f)
 	c.alerting.add(f)
+	c.health.Flags(f)
 }
 
 func (c *serveConfig) addBounds(f *pflag.FlagSet) {
@@ -141,7 +149,7 @@ func (c *serveConfig) validate() error {
 	c.sizeJournal()
 	errs := []error{
 		c.engine.Validate(), c.collector.Validate(), c.receive.Validate(), c.journal.Validate(),
-		c.auth.Validate(), c.api.Validate(), c.sweep.Validate(), c.postgres.validate(), c.alerting.validate(),
+		c.auth.Validate(), c.api.Validate(), c.sweep.Validate(), c.postgres.validate(), c.alerting.validate(), c.health.Validate(),
 	}
 	if !c.auth.Enabled() {
 		errs = append(errs, loopbackOnly("--listen", c.listen, "callers must be told apart there: give --oidc-issuer or --tokens-file"))

@@ -21,6 +21,7 @@ import (
 	"github.com/szymonrychu/tatara-ledger/collector/journal"
 	"github.com/szymonrychu/tatara-ledger/collector/pricing"
 	"github.com/szymonrychu/tatara-ledger/collector/receive"
+	"github.com/szymonrychu/tatara-ledger/health"
 	"github.com/szymonrychu/tatara-ledger/outbox"
 	"github.com/szymonrychu/tatara-ledger/store"
 	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
@@ -46,6 +47,8 @@ type service struct {
 	sweeper   *postgres.Sweeper
 	drainer   *outbox.Drainer[store.Event]
 	alerting  *alerting
+	registry  *prometheus.Registry
+	health    *health.Sampler
 	forwarder *receive.Forwarder
 	main      *http.Server
 	push      *http.Server
@@ -97,6 +100,7 @@ func build(ctx context.Context, cfg serveConfig, log *slog.Logger) (_ *service, 
 		}
 	}()
 	reg := prometheus.NewRegistry()
+	s.registry = reg
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	book, err := pricing.LoadFile(cfg.prices)
 	if err != nil {
@@ -121,6 +125,7 @@ func build(ctx context.Context, cfg serveConfig, log *slog.Logger) (_ *service, 
 	s.closer = collector.NewCloser(cfg.collector, s.ledger, log, reg)
 	s.drainer = outbox.NewDrainer(outbox.DefaultConfig(), "chat", s.chat,
 		outbox.Sink[store.Event]{Name: "clickhouse", Take: s.ledger.AppendChatEvents}, log, reg)
+	s.health = health.New(cfg.health, reg, s.ledger, log)
 	s.forwarder = receive.NewForwarder(cfg.receive, log, reg)
 	s.cfg.api.InputPrice = inputPrice(book)
 	checks := s.checks()

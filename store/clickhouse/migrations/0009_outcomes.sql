@@ -40,12 +40,12 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_aft
 -- so that nothing here is synced or collapsed.
 CREATE TABLE IF NOT EXISTS health_samples
 (
-    time     DateTime64(3, 'UTC') COMMENT 'by the replica',
+    time     DateTime64(3, 'UTC') COMMENT 'by the replica' CODEC(DoubleDelta, ZSTD(1)),
     instance LowCardinality(String) COMMENT 'the replica',
     name     LowCardinality(String) COMMENT 'of the series; of a histogram, its _sum or _count',
-    labels   Map(LowCardinality(String), String),
-    value    Float64,
-    increase Nullable(Float64) COMMENT 'of a counter since the last stored sample; null: a gauge'
+    labels   Map(LowCardinality(String), String) CODEC(ZSTD(1)),
+    value    Float64 CODEC(ZSTD(1)),
+    increase Nullable(Float64) COMMENT 'of a counter since the replica''s last stored sample; null: a gauge' CODEC(ZSTD(1))
 )
 ENGINE = MergeTree
 PARTITION BY toMonday(time)

@@ -405,12 +405,12 @@ FROM tatara_ledger.health_samples;
 
 CREATE TABLE tatara_ledger.health_samples
 (
-    `time` DateTime64(3, 'UTC') COMMENT 'by the replica',
+    `time` DateTime64(3, 'UTC') COMMENT 'by the replica' CODEC(DoubleDelta, ZSTD(1)),
     `instance` LowCardinality(String) COMMENT 'the replica',
     `name` LowCardinality(String) COMMENT 'of the series; of a histogram, its _sum or _count',
-    `labels` Map(LowCardinality(String), String),
-    `value` Float64,
-    `increase` Nullable(Float64) COMMENT 'of a counter since the last stored sample; null: a gauge'
+    `labels` Map(LowCardinality(String), String) CODEC(ZSTD(1)),
+    `value` Float64 CODEC(ZSTD(1)),
+    `increase` Nullable(Float64) COMMENT 'of a counter since the replica\'s last stored sample; null: a gauge' CODEC(ZSTD(1))
 )
 ENGINE = MergeTree
 PARTITION BY toMonday(time)
