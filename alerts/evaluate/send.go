@@ -33,10 +33,11 @@ func (e *Evaluator) send() {
 	firing := map[string]int{}
 	var due []store.Alert
 	for _, of := range v.alerts {
+		settled := e.settled(of, v.at)
 		for id, a := range of {
 			if a.State == store.Firing {
 				firing[a.Alert]++
-			} else if v.at.Sub(a.EndsAt) < e.cfg.Settle {
+			} else if !settled {
 				continue // as what it was sent last
 			}
 			last := e.sent[id]
@@ -54,10 +55,21 @@ func (e *Evaluator) send() {
 		out = append(out, alertOf(e.cfg.Links, &due[i], now.Add(e.cfg.Hold)))
 	}
 	e.sender.Send(out...)
-	e.metrics.firing.Reset()
 	for _, name := range alerts.CeilingAlerts() {
 		e.metrics.firing.WithLabelValues(name).Set(float64(firing[name]))
 	}
+}
+
+// settled reports whether what is resolved of a task may be sent: all of it at
+// once, or the end of a lower threshold would be inhibited by a higher one that
+// ended a moment later.
+func (e *Evaluator) settled(of map[store.AlertID]store.Alert, at time.Time) bool {
+	for _, a := range of {
+		if a.State == store.Resolved && at.Sub(a.EndsAt) < e.cfg.Settle {
+			return false
+		}
+	}
+	return true
 }
 
 // inOrder puts a higher threshold that fires before a lower one: Alertmanager does
