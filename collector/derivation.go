@@ -166,10 +166,15 @@ func (d *derivation) events(events []usage.Event, disputed map[usage.ID][]usage.
 	}
 }
 
-// buckets are those in which the derivation writes charges.
+// buckets are those in which the derivation writes charges or activity.
 func (d *derivation) buckets() []time.Time {
 	seen := map[time.Time]struct{}{}
 	for _, rows := range [][]usage.Charge{d.out.Charges, d.out.GoneCharges} {
+		for i := range rows {
+			seen[rows[i].Bucket()] = struct{}{}
+		}
+	}
+	for _, rows := range [][]usage.Activity{d.out.Activity, d.out.GoneActivity} {
 		for i := range rows {
 			seen[rows[i].Bucket()] = struct{}{}
 		}

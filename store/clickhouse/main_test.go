@@ -70,6 +70,11 @@ func write(t testing.TB, s *Store, mark uint64, d Derived) {
 			buckets = append(buckets, rows[i].Bucket())
 		}
 	}
+	for _, rows := range [][]usage.Activity{d.Activity, d.GoneActivity} {
+		for i := range rows {
+			buckets = append(buckets, rows[i].Bucket())
+		}
+	}
 	if err := s.OpenMarks(ctx, mark, buckets); err != nil {
 		t.Fatal(err)
 	}

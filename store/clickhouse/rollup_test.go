@@ -108,6 +108,29 @@ func TestVanishedChargesLeaveTheRollup(t *testing.T) {
 	}
 }
 
+// Activity leaves marks too, also where nothing was spent.
+func TestABucketOfActivityAloneCloses(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	turn := usage.Activity{ID: usage.Hash("turn"), FactRun: "r", Feed: usage.FeedPush, Time: at(0), Name: usage.ActivityTurns, Result: "success", Count: 1}
+	for i, d := range []Derived{
+		{Activity: []usage.Activity{turn}},
+		{Charges: []usage.Charge{charge("a", at(time.Second), "review", 1)}},
+		{GoneActivity: []usage.Activity{turn}},
+	} {
+		write(t, s, uint64(10*i+1), d)
+		for _, state := range []string{"dirty", "closed"} {
+			if got, want := sum(total(t, s, "task")), usage.Nano(min(i, 1)); got != want {
+				t.Errorf("step %d, %s: %d, want %d", i, state, got, want)
+			}
+			closeAll(t, s)
+		}
+		if n, err := s.DirtyBuckets(t.Context()); err != nil || n != 0 {
+			t.Errorf("step %d: %d dirty buckets left, error %v", i, n, err)
+		}
+	}
+}
+
 func TestUncountedChargesAreInNoSum(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
