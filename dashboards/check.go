@@ -8,7 +8,7 @@ import (
 	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 )
 
-// Ledger runs queries.
+// Ledger runs queries: a [clickhouse.Reader].
 type Ledger interface {
 	Select(ctx context.Context, sql string, maxRows int) (*clickhouse.Selection, error)
 }

@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 // ledger is an empty and migrated ledger.
 type ledger struct {
 	*clickhouse.Store
+	*clickhouse.Reader
 	conn driver.Conn
 }
 
@@ -37,6 +38,10 @@ func newLedger(t *testing.T) *ledger {
 	if _, err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	r, err := s.Reader()
+	if err != nil {
+		t.Fatal(err)
+	}
 	conn, err := driver.Open(&driver.Options{
 		Protocol: driver.HTTP, Addr: cfg.Addresses,
 		Auth: driver.Auth{Database: cfg.Database, Username: cfg.User, Password: cfg.Password},
@@ -45,13 +50,13 @@ func newLedger(t *testing.T) *ledger {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, c := range []interface{ Close() error }{s, conn} {
+		for _, c := range []interface{ Close() error }{r, s, conn} {
 			if err := c.Close(); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	return &ledger{s, conn}
+	return &ledger{s, r, conn}
 }
 
 // insert writes rows of a table that has no writer here.
