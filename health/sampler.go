@@ -84,9 +84,18 @@ type Sampler struct {
 	samples *prometheus.CounterVec
 	omitted prometheus.Gauge
 
-	// stored are the values of counters in the last sample that was stored.
-	stored map[string]float64
+	stored map[string]stored // of counters, by series
 }
+
+// stored is the value of a counter that was stored last.
+type stored struct {
+	value float64
+	at    time.Time
+}
+
+// restate is how often a counter that stands still is stored: most do nearly
+// always, and a query pays for every row.
+const restate = 5 * time.Minute
 
 const (
 	resultStored = "stored"
@@ -98,7 +107,7 @@ const (
 func New(cfg Config, reg Registry, ledger Ledger, log *slog.Logger) *Sampler {
 	s := &Sampler{
 		cfg: cfg, series: reg, ledger: ledger, log: log.With("component", "health"),
-		names: map[string]int{}, stored: map[string]float64{},
+		names: map[string]int{}, stored: map[string]stored{},
 		samples: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tatara_ledger_health_samples_total",
 			Help: "Samples of the service's own series for the ledger, by what became of them: stored, or failed (they are dropped).",
@@ -149,7 +158,7 @@ func (s *Sampler) sample(ctx context.Context, now time.Time) error {
 		broken = fmt.Errorf("gathering the service's own series: %w", broken)
 	}
 	rows := s.rows(families, now.UTC().Truncate(time.Millisecond))
-	counters := s.rise(rows)
+	rows, counters := s.rise(rows)
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	if err := s.ledger.AppendHealth(ctx, samplesOf(rows)); err != nil {
@@ -225,25 +234,29 @@ func addUp(rows []row) []row {
 	return out
 }
 
-// rise sets how much counters rose since the last sample that was stored, and
-// returns their values. They begin at 0 with the process, so that the rises of
-// an instance add up to all that it had counted at its last sample, whatever
-// samples before are missing.
-func (s *Sampler) rise(rows []row) map[string]float64 {
-	values := map[string]float64{}
-	for i := range rows {
-		r := &rows[i]
-		if !r.counter {
-			continue
+// rise sets how much counters rose since they were stored last, leaves those out
+// that need not be stored now, and returns the values of the others. Counters
+// begin at 0 with the process, so that the rises of an instance add up to all
+// that it had counted when it last stored a sample, whatever samples before are
+// missing.
+func (s *Sampler) rise(rows []row) ([]row, map[string]stored) {
+	out, counters := rows[:0], map[string]stored{}
+	for _, r := range rows {
+		if r.counter {
+			before, known := s.stored[r.key]
+			if known && r.Value == before.value && r.Time.Sub(before.at) < restate {
+				continue
+			}
+			by := r.Value
+			if before.value <= by {
+				by -= before.value
+			}
+			r.Increase = &by
+			counters[r.key] = stored{r.Value, r.Time}
 		}
-		values[r.key] = r.Value
-		by := r.Value
-		if before := s.stored[r.key]; before <= by {
-			by -= before
-		}
-		r.Increase = &by
+		out = append(out, r)
 	}
-	return values
+	return out, counters
 }
 
 func samplesOf(rows []row) []clickhouse.HealthSample {

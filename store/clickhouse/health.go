@@ -12,7 +12,7 @@ type HealthSample struct {
 	Name     string
 	Labels   map[string]string
 	Value    float64
-	// Increase is how much a counter rose since the sample before; nil: it is a
+	// Increase is how much a counter rose since it was stored last; nil: it is a
 	// gauge.
 	Increase *float64
 }

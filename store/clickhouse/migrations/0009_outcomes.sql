@@ -37,7 +37,8 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_aft
     min_bytes_for_wide_part = 134217728;
 
 -- Samples of the service's own series. They are never repeated and may be lost,
--- so that nothing here is synced or collapsed.
+-- so that nothing here is synced or collapsed. A counter that stands still is
+-- not in every sample.
 CREATE TABLE IF NOT EXISTS health_samples
 (
     time     DateTime64(3, 'UTC') COMMENT 'by the replica' CODEC(DoubleDelta, ZSTD(1)),
@@ -45,7 +46,7 @@ CREATE TABLE IF NOT EXISTS health_samples
     name     LowCardinality(String) COMMENT 'of the series; of a histogram, its _sum or _count',
     labels   Map(LowCardinality(String), String) CODEC(ZSTD(1)),
     value    Float64 CODEC(ZSTD(1)),
-    increase Nullable(Float64) COMMENT 'of a counter since the replica''s last stored sample; null: a gauge' CODEC(ZSTD(1))
+    increase Nullable(Float64) COMMENT 'of a counter since the replica stored it last; null: a gauge' CODEC(ZSTD(1))
 )
 ENGINE = MergeTree
 PARTITION BY toMonday(time)

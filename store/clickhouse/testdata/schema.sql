@@ -410,7 +410,7 @@ CREATE TABLE tatara_ledger.health_samples
     `name` LowCardinality(String) COMMENT 'of the series; of a histogram, its _sum or _count',
     `labels` Map(LowCardinality(String), String) CODEC(ZSTD(1)),
     `value` Float64 CODEC(ZSTD(1)),
-    `increase` Nullable(Float64) COMMENT 'of a counter since the replica\'s last stored sample; null: a gauge' CODEC(ZSTD(1))
+    `increase` Nullable(Float64) COMMENT 'of a counter since the replica stored it last; null: a gauge' CODEC(ZSTD(1))
 )
 ENGINE = MergeTree
 PARTITION BY toMonday(time)
