@@ -35,7 +35,6 @@ type ledger struct {
 	err     error
 	panics  bool
 	asked   clickhouse.SpendQuery
-	turns   clickhouse.TaskTurns
 }
 
 func (l *ledger) Spend(_ context.Context, q clickhouse.SpendQuery) ([]clickhouse.Spend, error) {
@@ -47,10 +46,6 @@ func (l *ledger) Spend(_ context.Context, q clickhouse.SpendQuery) ([]clickhouse
 }
 
 func (l *ledger) Sources(context.Context) ([]clickhouse.Source, error) { return l.sources, l.err }
-
-func (l *ledger) TaskTurns(context.Context, string, time.Time) (clickhouse.TaskTurns, error) {
-	return l.turns, l.err
-}
 
 func (l *ledger) HandoffStats(context.Context, clickhouse.HandoffStatsQuery) (*clickhouse.HandoffStats, error) {
 	return &clickhouse.HandoffStats{}, l.err

@@ -22,7 +22,6 @@ import (
 type Ledger interface {
 	Spend(ctx context.Context, q clickhouse.SpendQuery) ([]clickhouse.Spend, error)
 	Sources(ctx context.Context) ([]clickhouse.Source, error)
-	TaskTurns(ctx context.Context, task string, from time.Time) (clickhouse.TaskTurns, error)
 	HandoffLedger
 }
 

@@ -45,10 +45,6 @@ func (s *server) taskRoutes(r routes) {
 	r.admin(http.MethodPost, "/v1/tasks/{task}/end", s.action("task_end", slog.LevelInfo, s.endTask))
 }
 
-// turnsPatience bounds the count of turns, without which an answer is still
-// worth having: an agent waits for it before its next tool call.
-const turnsPatience = time.Second
-
 // getTask answers GET /v1/tasks/{task}.
 func (s *server) getTask(w http.ResponseWriter, r *http.Request) error {
 	task, err := pathTask(r)
@@ -62,17 +58,7 @@ func (s *server) getTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := wireTask(&standing)
-	ctx, cancel := context.WithTimeout(r.Context(), turnsPatience)
-	defer cancel()
-	turns, err := s.ledger.TaskTurns(ctx, task, standing.FirstSpend)
-	switch {
-	case err != nil:
-		s.log.Warn("a task is answered without its turns", "task", task, "error", err)
-	case turns.Turns > 0:
-		answer.Turns = wireTurns(&turns)
-	}
-	envelope.JSON(w, http.StatusOK, answer)
+	envelope.JSON(w, http.StatusOK, wireTask(&standing))
 	return nil
 }
 

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -20,7 +19,6 @@ import (
 	"github.com/szymonrychu/tatara-ledger/api/wire"
 	"github.com/szymonrychu/tatara-ledger/collector/usage"
 	"github.com/szymonrychu/tatara-ledger/store"
-	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 	"github.com/szymonrychu/tatara-ledger/tasks"
 )
 
@@ -82,9 +80,9 @@ func TestATask(t *testing.T) {
 	t.Parallel()
 	known := &standings{all: []evaluate.Standing{standing(t, "org/repo#12", 8.5, func(s *evaluate.Standing) {
 		s.State, s.ReachedAt = evaluate.Warn, noon.Add(90*time.Minute)
-	})}}
-	l := &ledger{turns: clickhouse.TaskTurns{Turns: 3, ByResult: map[string]uint64{"success": 2, "error": 1}, Last: noon, LastResult: "success"}}
-	s := newService(t, func(c *Config) { c.Tasks, c.Ledger = known, l })
+		s.Turns = tasks.Turns{Count: 3, ByResult: []tasks.TurnResult{{Result: "error", Count: 1}, {Result: "success", Count: 2}}, Last: noon, LastResult: "success"}
+	}), standing(t, "uncounted", 1)}}
+	s := newService(t, func(c *Config) { c.Tasks = known })
 	cost, limit, reached := "8.5", "10", noon.Add(90*time.Minute)
 	last := noon
 	want := wire.Task{
@@ -105,10 +103,11 @@ func TestATask(t *testing.T) {
 			t.Errorf("%s:\n%s", path, diff)
 		}
 	}
-	// Without its turns an answer is still one.
-	l.err = errors.New("away")
-	if got := into[wire.Task](s.do("GET", "/v1/tasks/org%2Frepo%2312", nil).want(200)); got.Turns != nil {
-		t.Errorf("turns: %+v", got.Turns)
+	if diff := cmp.Diff(want, s.tasks("").Tasks[0]); diff != "" {
+		t.Errorf("in the list:\n%s", diff)
+	}
+	if got := into[wire.Task](s.do("GET", "/v1/tasks/uncounted", nil).want(200)); got.Turns != nil {
+		t.Errorf("turns that no feed counts: %+v", got.Turns)
 	}
 	s.do("GET", "/v1/tasks/unknown", nil).want(404)
 	known.err = store.ErrUnavailable

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -11,7 +9,6 @@ import (
 	"github.com/szymonrychu/tatara-ledger/api/wire"
 	"github.com/szymonrychu/tatara-ledger/collector/usage"
 	"github.com/szymonrychu/tatara-ledger/store"
-	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 	"github.com/szymonrychu/tatara-ledger/tasks"
 )
 
@@ -22,16 +19,19 @@ func wireTask(s *evaluate.Standing) wire.Task {
 		UnpricedTokens: s.Total.UnpricedTokens, Subagents: s.Subagents, Approximate: s.Total.Approximate, Estimated: s.Total.Estimated,
 		Hour: wireAmounts(&s.Hour, s.HourRuns), CostPerHourUSD: s.PerHour.String(),
 		FirstSpendAt: s.FirstSpend.UTC(), LastSpendAt: s.LastSpend.UTC(), EndedAt: orNull(s.Ended), Quiet: s.Quiet,
-		Ceiling: wireCeiling(s), LimitReachedAt: orNull(s.ReachedAt), AsOf: s.At.UTC(),
+		Ceiling: wireCeiling(s), LimitReachedAt: orNull(s.ReachedAt), Turns: wireTurns(&s.Turns), AsOf: s.At.UTC(),
 	}
 }
 
-func wireTurns(t *clickhouse.TaskTurns) *wire.TaskTurns {
-	out := &wire.TaskTurns{Count: t.Turns, ByResult: []wire.TurnResult{}, LastAt: orNull(t.Last), LastResult: t.LastResult}
-	for _, result := range slices.Sorted(maps.Keys(t.ByResult)) {
-		out.ByResult = append(out.ByResult, wire.TurnResult{Result: result, Count: t.ByResult[result]})
+// wireTurns are turns, or nil where no feed counts them.
+func wireTurns(t *tasks.Turns) *wire.TaskTurns {
+	if t.Count == 0 {
+		return nil
 	}
-	return out
+	return &wire.TaskTurns{
+		Count: t.Count, LastAt: orNull(t.Last), LastResult: t.LastResult,
+		ByResult: each(t.ByResult, func(r *tasks.TurnResult) wire.TurnResult { return wire.TurnResult(*r) }),
+	}
 }
 
 func wireAmounts(a *tasks.Amounts, runs uint64) wire.TaskAmounts {

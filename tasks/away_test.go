@@ -3,8 +3,10 @@ package tasks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -165,8 +167,12 @@ func (f *faulty) TaskMarks(ctx context.Context, since time.Time) (m clickhouse.T
 	return m, err
 }
 
-func (f *faulty) TaskSpend(ctx context.Context, q clickhouse.TaskSpendQuery, use func(*clickhouse.TaskSpend)) error {
+func (f *faulty) TaskSpend(ctx context.Context, q clickhouse.TaskQuery, use func(*clickhouse.TaskSpend)) error {
 	return f.fail(func() error { return f.ledger.TaskSpend(ctx, q, use) })
+}
+
+func (f *faulty) TaskTurns(ctx context.Context, q clickhouse.TaskQuery, use func(*clickhouse.TaskTurns)) error {
+	return f.fail(func() error { return f.ledger.TaskTurns(ctx, q, use) })
 }
 
 // Whichever query fails, the next refresh has what this one lacks.
@@ -178,13 +184,14 @@ func TestAnyQueryMayFail(t *testing.T) {
 		w, _ := newWatcher(t, f, func(c *Config) { c.MaxTasks = 1 })
 		old := charge("old", "b", noon.AddDate(0, 0, -9), 1, usage.Labels{})
 		l.write(t, []usage.Charge{old, charge("new", "a", at(0), 1, usage.Labels{})}, nil)
-		for step := 1; step <= 8; step++ {
+		for step := 1; step <= 12; step++ {
 			moved := charge("moves", "a", at(time.Duration(-step)*time.Minute), 1, usage.Labels{})
 			if step == 3 {
 				old.Time, old.ID = at(0), usage.Hash("back")
 				l.write(t, one(old), nil)
 			}
 			l.write(t, one(moved), nil)
+			l.turn(t, []usage.Activity{turns(fmt.Sprint(step), "a", "ok", moved.Time, 1), turns("old", "b", "ok", at(-time.Hour), uint64(step))}, nil)
 			f.left = step
 			err := w.refresh(t.Context())
 			if err != nil && !errors.Is(err, errInjected) {
@@ -193,8 +200,8 @@ func TestAnyQueryMayFail(t *testing.T) {
 			f.left = 0
 			s := refresh(t, w)
 			for name, want := range l.expected(t, l.now) {
-				if got, in := s.Task(name); in && got.Total != want.Total || !in && !s.dropped.has(name) || !in && step > 3 {
-					t.Errorf("step %d, after %v: %s in memory: %v, %+v, want %+v", step, after, name, in, got.Total, want.Total)
+				if got, in := s.Task(name); in && !reflect.DeepEqual(got, want) || !in && !s.dropped.has(name) || !in && step > 3 {
+					t.Errorf("step %d, after %v: %s in memory: %v, %+v, want %+v", step, after, name, in, got, want)
 				}
 			}
 		}

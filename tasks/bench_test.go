@@ -28,7 +28,7 @@ func (m *memory) TaskMarks(context.Context, time.Time) (clickhouse.TaskMarks, er
 
 func (m *memory) TaskMonths(context.Context) ([]time.Time, error) { return []time.Time{noon}, nil }
 
-func (m *memory) TaskSpend(_ context.Context, q clickhouse.TaskSpendQuery, use func(*clickhouse.TaskSpend)) error {
+func (m *memory) TaskSpend(_ context.Context, q clickhouse.TaskQuery, use func(*clickhouse.TaskSpend)) error {
 	now := usage.Bucket(noon)
 	row := func(i int, cost usage.Nano) *clickhouse.TaskSpend {
 		return &clickhouse.TaskSpend{
@@ -50,6 +50,22 @@ func (m *memory) TaskSpend(_ context.Context, q clickhouse.TaskSpendQuery, use f
 		r.First, r.Last = r.Start, r.Start
 		use(r)
 	}
+	return nil
+}
+
+// TaskTurns are three of every task that lives.
+func (m *memory) TaskTurns(_ context.Context, _ clickhouse.TaskQuery, use func(*clickhouse.TaskTurns)) error {
+	now := usage.Bucket(noon)
+	for i := range m.live {
+		use(&clickhouse.TaskTurns{
+			Task: fmt.Sprint("task-", i), Start: now, Results: []clickhouse.ResultTurns{{Result: "error", Turns: 1}, {Result: "success", Turns: 2}},
+			Last: now, LastResult: "success",
+		})
+	}
+	return nil
+}
+
+func (m *memory) TaskTurnTotals(context.Context, []string, func(*clickhouse.TaskTurns)) error {
 	return nil
 }
 

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 )
 
-// entry is one task.
+// entry is one task. One that took turns and spent nothing has no figures yet.
 type entry struct {
 	name   string
 	pieces []placed // the earlier first
@@ -18,6 +16,27 @@ type entry struct {
 type placed struct {
 	segment
 	*piece
+}
+
+// spent are the first and the latest piece with spend, nil if there is none.
+func (e *entry) spent() (first, latest *piece) {
+	for i := range e.pieces {
+		if p := e.pieces[i].piece; p.spent {
+			if first == nil {
+				first = p
+			}
+			latest = p
+		}
+	}
+	return first, latest
+}
+
+// last is the last bucket with spend; of a task that spent nothing, with turns.
+func (e *entry) last() int64 {
+	if _, latest := e.spent(); latest != nil {
+		return latest.last
+	}
+	return e.pieces[len(e.pieces)-1].last
 }
 
 // find is where the piece of a segment is, or belongs. A day's piece comes
@@ -61,15 +80,13 @@ func (b *book) segmentOf(bucket int64) segment {
 	return dayOf(bucket)
 }
 
-// put sets what a task spent in a segment.
-func (b *book) put(s *clickhouse.TaskSpend) *entry {
-	seg := segment{s.Start.Unix(), s.Day}
-	e := b.entries[s.Task]
+// put sets a task's piece of a segment.
+func (b *book) put(task string, seg segment, p *piece) *entry {
+	e := b.entries[task]
 	if e == nil {
-		e = &entry{name: s.Task}
-		b.entries[s.Task] = e
+		e = &entry{name: task}
+		b.entries[task] = e
 	}
-	p := b.piece(s)
 	if i, found := e.find(seg); !found || !e.pieces[i].equal(p) {
 		b.place(e, seg, p)
 		b.changed[e.name] = e

@@ -12,7 +12,7 @@ type Config struct {
 	Every time.Duration
 	// Window is how far back a bucket is kept by itself; older ones are kept by
 	// the day. Default 2 h, at least 65 min. Too low: a late charge reads a
-	// whole day again; too high: memory, about 300 bytes for each task in each
+	// whole day again; too high: memory, about 400 bytes for each task in each
 	// bucket.
 	Window time.Duration
 	// Retain is how long a task stays in memory after its last spend when there

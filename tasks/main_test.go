@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"database/sql"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	driver "github.com/ClickHouse/clickhouse-go/v2"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -34,6 +37,7 @@ var noon = time.Date(2026, 11, 29, 12, 2, 0, 0, time.UTC)
 // ledger is a store whose clock the test holds. Marks have the server's.
 type ledger struct {
 	*clickhouse.Store
+	sql *sql.DB
 
 	mu   sync.Mutex
 	now  time.Time
@@ -62,7 +66,15 @@ func openLedger(t testing.TB, database, address string) *ledger {
 	if _, err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &ledger{Store: s, now: noon}
+	db := driver.OpenDB(&driver.Options{
+		Addr: []string{address}, Protocol: driver.HTTP, Auth: driver.Auth{Database: database, Username: a.User, Password: a.Password.Reveal()},
+	})
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &ledger{Store: s, sql: db, now: noon}
 }
 
 func (l *ledger) TaskMarks(ctx context.Context, since time.Time) (clickhouse.TaskMarks, error) {
@@ -95,6 +107,12 @@ func (l *ledger) write(t testing.TB, charges, gone []usage.Charge) {
 	l.complete(t, l.open(t, charges, gone))
 }
 
+// turn writes turns, and withdraws others, likewise.
+func (l *ledger) turn(t testing.TB, turns, gone []usage.Activity) {
+	t.Helper()
+	l.complete(t, l.openAll(t, clickhouse.Derived{Activity: turns, GoneActivity: gone}))
+}
+
 type attempt struct {
 	mark    uint64
 	buckets []time.Time
@@ -103,13 +121,22 @@ type attempt struct {
 // open writes charges and leaves their marks open.
 func (l *ledger) open(t testing.TB, charges, gone []usage.Charge) attempt {
 	t.Helper()
-	d := clickhouse.Derived{Charges: charges, GoneCharges: gone}
+	return l.openAll(t, clickhouse.Derived{Charges: charges, GoneCharges: gone})
+}
+
+func (l *ledger) openAll(t testing.TB, d clickhouse.Derived) attempt {
+	t.Helper()
 	var err error
 	if d.Version, err = l.Clock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	a := attempt{mark: rand.Uint64()}
-	for _, rows := range [][]usage.Charge{charges, gone} {
+	for _, rows := range [][]usage.Charge{d.Charges, d.GoneCharges} {
+		for i := range rows {
+			a.buckets = append(a.buckets, rows[i].Bucket())
+		}
+	}
+	for _, rows := range [][]usage.Activity{d.Activity, d.GoneActivity} {
 		for i := range rows {
 			a.buckets = append(a.buckets, rows[i].Bucket())
 		}
@@ -215,7 +242,83 @@ func charge(name, task string, t time.Time, cost usage.Nano, l usage.Labels) usa
 	}
 }
 
-// expected is what tasks come to at a moment, from the charges one by one.
+// turns are n turns of a task that ended alike.
+func turns(name, task, result string, t time.Time, n uint64) usage.Activity {
+	return usage.Activity{
+		ID: usage.Hash(name), FactRun: "fact", Feed: usage.FeedPush, Time: t, Labels: usage.Labels{Task: task},
+		Name: usage.ActivityTurns, Result: result, Count: n,
+	}
+}
+
+// expectedTurns are the turns of tasks, one by one.
+func (l *ledger) expectedTurns(t testing.TB) map[string]Turns {
+	t.Helper()
+	all, err := l.PushedActivity(t.Context(), []string{"fact"}, noon.AddDate(0, 0, -100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts, out := map[string]map[string]uint64{}, map[string]Turns{}
+	for _, a := range all {
+		if a.Name != usage.ActivityTurns {
+			continue
+		}
+		x := out[a.Labels.Task]
+		x.Count += a.Count
+		if a.Time.After(x.Last) || a.Time.Equal(x.Last) && a.Result > x.LastResult {
+			x.Last, x.LastResult = a.Time, a.Result
+		}
+		out[a.Labels.Task] = x
+		if counts[a.Labels.Task] == nil {
+			counts[a.Labels.Task] = map[string]uint64{}
+		}
+		counts[a.Labels.Task][a.Result] += a.Count
+	}
+	for task, x := range out {
+		for _, result := range slices.Sorted(maps.Keys(counts[task])) {
+			x.ByResult = append(x.ByResult, TurnResult{result, counts[task][result]})
+		}
+		out[task] = x
+	}
+	return out
+}
+
+// turnsAgree fails the test unless the snapshot's turns are those of the view
+// turns.
+func (l *ledger) turnsAgree(t testing.TB, step string, s *Snapshot) {
+	t.Helper()
+	rows, err := l.sql.QueryContext(t.Context(), "SELECT task, toString(result), sum(turns) AS n FROM turns WHERE task != '' GROUP BY task, result HAVING n > 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	want, got := map[string]uint64{}, map[string]uint64{}
+	for rows.Next() {
+		var (
+			task, result string
+			n            uint64
+		)
+		if err := rows.Scan(&task, &result, &n); err != nil {
+			t.Fatal(err)
+		}
+		if _, in := s.Task(task); in {
+			want[task+"|"+result] = n
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for x := range s.All() {
+		for _, r := range x.Turns.ByResult {
+			got[x.Name+"|"+r.Result] = r.Count
+		}
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Fatalf("%s: the view turns (-) and the snapshot (+) differ:\n%s", step, diff)
+	}
+}
+
+// expected is what tasks come to at a moment, from the charges and turns one by
+// one.
 func (l *ledger) expected(t testing.TB, at time.Time) map[string]Task {
 	t.Helper()
 	charges, err := l.ChargesBetween(t.Context(), noon.AddDate(0, 0, -100), noon.AddDate(0, 0, 100))
@@ -228,9 +331,11 @@ func (l *ledger) expected(t testing.TB, at time.Time) map[string]Task {
 			byTask[c.Labels.Task] = append(byTask[c.Labels.Task], c)
 		}
 	}
-	out := map[string]Task{}
+	out, turns := map[string]Task{}, l.expectedTurns(t)
 	for name, all := range byTask {
-		out[name] = expectedTask(name, all, at)
+		x := expectedTask(name, all, at)
+		x.Turns = turns[name]
+		out[name] = x
 	}
 	return out
 }
@@ -291,8 +396,8 @@ func expectedTask(name string, all []usage.Charge, at time.Time) Task {
 	return out
 }
 
-// agrees fails the test unless the snapshot has every task as the charges have
-// it, and the totals as the view spend has them.
+// agrees fails the test unless the snapshot has every task as the charges and
+// turns have it, and the totals as the views spend and turns have them.
 func (l *ledger) agrees(t testing.TB, step string, s *Snapshot) {
 	t.Helper()
 	got := map[string]Task{}
@@ -319,4 +424,5 @@ func (l *ledger) agrees(t testing.TB, step string, s *Snapshot) {
 	if n != s.Len() {
 		t.Fatalf("%s: %d tasks, spend has %d", step, s.Len(), n)
 	}
+	l.turnsAgree(t, step, s)
 }

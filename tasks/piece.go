@@ -25,15 +25,17 @@ type labels struct{ project, repo, kind, issue string }
 // sessionAgent is a subagent of a session.
 type sessionAgent struct{ session, agent string }
 
-// piece is what one task spent in one segment. It never changes: a new reading
-// replaces it.
+// piece is what one task spent in one segment, and the turns that it took. It
+// never changes: a new reading replaces it.
 type piece struct {
+	spent bool // else there are only turns
 	labels
-	first, last int64 // buckets, Unix seconds
+	first, last int64 // buckets with spend, Unix seconds; without, of the last turn
 	amounts     Amounts
 	models      []Model        // by name
 	runs        []string       // sorted
 	agents      []sessionAgent // sorted
+	turns       *Turns         // nil: none
 }
 
 // maxStrings bounds what a reader remembers of strings: about 100 MB.
@@ -63,6 +65,7 @@ func (r *reader) shared(s string) string {
 
 func (r *reader) piece(s *clickhouse.TaskSpend) *piece {
 	p := &piece{
+		spent:   true,
 		labels:  labels{r.shared(s.Project), r.shared(s.Repo), r.shared(s.Kind), r.shared(s.Issue)},
 		first:   s.First.Unix(),
 		last:    s.Last.Unix(),
@@ -87,18 +90,49 @@ func (r *reader) piece(s *clickhouse.TaskSpend) *piece {
 	return p
 }
 
+// withTurns is a piece, which may be nil, with these turns.
+func (r *reader) withTurns(p *piece, s *clickhouse.TaskTurns) *piece {
+	turns := &Turns{Last: s.Last, LastResult: r.shared(s.LastResult)}
+	for _, x := range s.Results {
+		turns.Count += x.Turns
+		turns.ByResult = append(turns.ByResult, TurnResult{r.shared(x.Result), x.Turns})
+	}
+	if p == nil {
+		last := bucketOf(s.Last)
+		return &piece{first: last, last: last, turns: turns}
+	}
+	with := *p
+	with.turns = turns
+	return &with
+}
+
 func compareAgents(a, b sessionAgent) int {
 	return cmp.Or(strings.Compare(a.session, b.session), strings.Compare(a.agent, b.agent))
 }
 
 func (p *piece) equal(o *piece) bool {
-	return p.labels == o.labels && p.first == o.first && p.last == o.last && p.amounts == o.amounts &&
-		slices.Equal(p.models, o.models) && slices.Equal(p.runs, o.runs) && slices.Equal(p.agents, o.agents)
+	return p.spent == o.spent && p.labels == o.labels && p.first == o.first && p.last == o.last && p.amounts == o.amounts &&
+		slices.Equal(p.models, o.models) && slices.Equal(p.runs, o.runs) && slices.Equal(p.agents, o.agents) &&
+		p.turns.equal(o.turns)
 }
 
 // plus is the piece of both segments together; o is the later one.
 func (p *piece) plus(o *piece) *piece {
-	sum := &piece{labels: o.labels, first: p.first, last: o.last, amounts: p.amounts}
+	var sum piece
+	switch {
+	case p.spent && o.spent:
+		sum = p.plusSpend(o)
+	case p.spent:
+		sum = *p
+	default:
+		sum = *o
+	}
+	sum.turns = p.turns.plus(o.turns)
+	return &sum
+}
+
+func (p *piece) plusSpend(o *piece) piece {
+	sum := piece{spent: true, labels: o.labels, first: p.first, last: o.last, amounts: p.amounts}
 	sum.amounts.add(&o.amounts)
 	sum.models = addModels(slices.Clone(p.models), o.models)
 	slices.SortFunc(sum.models, func(a, b Model) int { return strings.Compare(a.Name, b.Name) })

@@ -33,12 +33,11 @@ func (w *Watcher) rebuild(ctx context.Context, reason string) error {
 
 // load reads all tasks or, if they are too many, those that spent lately.
 func (w *Watcher) load(ctx context.Context, split int64, now time.Time) (*book, *dropped, error) {
-	q := clickhouse.TaskSpendQuery{Split: timeOf(split)}
-	b, err := w.loadMonths(ctx, q, w.cfg.MaxTasks)
+	q, d := clickhouse.TaskQuery{Split: timeOf(split)}, newDropped()
+	b, err := w.loadMonths(ctx, q, d, w.cfg.MaxTasks)
 	if !errors.Is(err, errTooMany) {
-		return b, newDropped(), err
+		return b, d, err
 	}
-	d := newDropped()
 	q.ActiveSince = timeOf(bucketOf(now.Add(-w.cfg.Retain)))
 	totals, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
@@ -51,24 +50,43 @@ func (w *Watcher) load(ctx context.Context, split int64, now time.Time) (*book, 
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err = w.loadMonths(ctx, q, math.MaxInt)
+	if b, err = w.loadMonths(ctx, q, d, math.MaxInt); err != nil {
+		return nil, nil, err
+	}
+	// Those that took turns long ago and spent nothing yet: when they do, their
+	// turns are loaded as well.
+	turns, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
+	defer cancel()
+	err = w.ledger.TaskTurnTotals(turns, nil, func(t *clickhouse.TaskTurns) {
+		if b.entries[t.Task] == nil {
+			d.add(t.Task)
+		}
+	})
 	return b, d, err
 }
 
 var errTooMany = errors.New("more tasks than are kept without a reason")
 
 // loadMonths reads the pieces of a query month by month, so that no query
-// reads without bound. It gives up at more than limit tasks. What changes
+// reads without bound, but for turns of tasks in d. It gives up at more than
+// limit tasks. What changes
 // meanwhile has marks, and is read again.
-func (w *Watcher) loadMonths(ctx context.Context, q clickhouse.TaskSpendQuery, limit int) (*book, error) {
+func (w *Watcher) loadMonths(ctx context.Context, q clickhouse.TaskQuery, d *dropped, limit int) (*book, error) {
 	months, err := w.readMonths(ctx)
 	if err != nil {
 		return nil, err
 	}
 	b := newBook(w.canonical, q.Split.Unix())
 	for _, q.Month = range months {
-		if err := w.loadInto(ctx, b, q); err != nil {
+		pieces, err := w.pieces(ctx, b, q)
+		if err != nil {
 			return nil, err
+		}
+		for at, p := range pieces {
+			// Of a task that is out, turns alone would be a part.
+			if p.spent || b.entries[at.task] != nil || !d.has(at.task) {
+				b.put(at.task, at.segment, p)
+			}
 		}
 		if len(b.entries) > limit {
 			return nil, errTooMany
@@ -83,11 +101,28 @@ func (w *Watcher) readMonths(ctx context.Context) ([]time.Time, error) {
 	return w.ledger.TaskMonths(ctx)
 }
 
-// loadInto adds the pieces of a query to a book.
-func (w *Watcher) loadInto(ctx context.Context, b *book, q clickhouse.TaskSpendQuery) error {
+// place is where a piece belongs.
+type place struct {
+	task string
+	segment
+}
+
+// pieces reads what a query selects.
+func (w *Watcher) pieces(ctx context.Context, b *book, q clickhouse.TaskQuery) (map[place]*piece, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
-	return w.ledger.TaskSpend(ctx, q, func(s *clickhouse.TaskSpend) { b.put(s) })
+	out := map[place]*piece{}
+	err := w.ledger.TaskSpend(ctx, q, func(s *clickhouse.TaskSpend) {
+		out[place{s.Task, segment{s.Start.Unix(), s.Day}}] = b.piece(s)
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = w.ledger.TaskTurns(ctx, q, func(s *clickhouse.TaskTurns) {
+		at := place{s.Task, segment{s.Start.Unix(), s.Day}}
+		out[at] = b.withTurns(out[at], s)
+	})
+	return out, err
 }
 
 // Lookup returns a task whether or not it is in memory. For one that was
@@ -104,9 +139,16 @@ func (w *Watcher) Lookup(ctx context.Context, name string) (Task, bool, error) {
 		return Task{}, false, err
 	}
 	b := newBook(w.canonical, hourFrom(bucketOf(m.Now)))
-	err = w.loadInto(ctx, b, clickhouse.TaskSpendQuery{Split: timeOf(b.split), Tasks: []string{name}})
-	if err != nil || b.entries[name] == nil {
+	pieces, err := w.pieces(ctx, b, clickhouse.TaskQuery{Split: timeOf(b.split), Tasks: []string{name}})
+	if err != nil {
 		return Task{}, false, err
 	}
-	return *new(summer).task(b.entries[name], bucketOf(m.Now)), true, nil
+	e := &entry{}
+	for at, p := range pieces {
+		e = b.put(name, at.segment, p)
+	}
+	if t := new(summer).task(e, bucketOf(m.Now)); t != nil {
+		return *t, true, nil
+	}
+	return Task{}, false, nil
 }

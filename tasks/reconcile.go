@@ -55,15 +55,7 @@ func (w *Watcher) compare(ctx context.Context, only []string) ([]string, error) 
 	for _, name := range only {
 		missing[name] = struct{}{}
 	}
-	differ := map[string]figures{}
-	query, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
-	defer cancel()
-	err = w.ledger.TaskTotals(query, only, func(t *clickhouse.TaskTotal) {
-		delete(missing, t.Task)
-		if f := (figures{amountsOf(&t.TaskSums), t.Runs}); f != figuresOf(before, t.Task) {
-			differ[t.Task] = f
-		}
-	})
+	differ, err := w.differing(ctx, only, before, missing)
 	if err != nil {
 		return nil, err
 	}
@@ -79,23 +71,52 @@ func (w *Watcher) compare(ctx context.Context, only []string) ([]string, error) 
 	var out []string
 	for name, f := range differ {
 		was, is := figuresOf(before, name), figuresOf(after, name)
-		isOut := is == figures{} && after.dropped.has(name)
-		if was == is && f != is && !isOut {
+		isOut := is.equal(figures{}) && after.dropped.has(name)
+		if was.equal(is) && !f.equal(is) && !isOut {
 			out = append(out, name)
 		}
 	}
 	return out, nil
 }
 
+// differing reads the figures of the tasks whose figures in a snapshot are
+// others, and removes what it reads from missing.
+func (w *Watcher) differing(ctx context.Context, only []string, s *Snapshot, missing map[string]struct{}) (map[string]figures, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
+	defer cancel()
+	r, turns := newReader(w.canonical), map[string]*Turns{}
+	err := w.ledger.TaskTurnTotals(ctx, only, func(t *clickhouse.TaskTurns) { turns[t.Task] = r.withTurns(nil, t).turns })
+	if err != nil {
+		return nil, err
+	}
+	differ := map[string]figures{}
+	err = w.ledger.TaskTotals(ctx, only, func(t *clickhouse.TaskTotal) {
+		delete(missing, t.Task)
+		f := figures{total: amountsOf(&t.TaskSums), runs: t.Runs}
+		if known := turns[t.Task]; known != nil {
+			f.turns = *known
+		}
+		if !f.equal(figuresOf(s, t.Task)) {
+			differ[t.Task] = f
+		}
+	})
+	return differ, err
+}
+
 // figures are what is compared.
 type figures struct {
 	total Amounts
 	runs  uint64
+	turns Turns
+}
+
+func (f figures) equal(o figures) bool {
+	return f.total == o.total && f.runs == o.runs && f.turns.equal(&o.turns)
 }
 
 func figuresOf(s *Snapshot, name string) figures {
 	if t := s.of(name).tasks[name]; t != nil {
-		return figures{t.Total, t.Runs}
+		return figures{t.Total, t.Runs, t.Turns}
 	}
 	return figures{}
 }

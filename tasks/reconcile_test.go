@@ -60,6 +60,8 @@ func TestRun(t *testing.T) {
 	}
 	l.write(t, one(charge("2", "a", at(0), 2, usage.Labels{})), nil)
 	await(t, w, func(s *Snapshot) bool { x, _ := s.Task("a"); return x.Total.Cost == usage.Some(3) })
+	l.turn(t, []usage.Activity{turns("3", "a", "error", at(time.Second), 1)}, nil)
+	await(t, w, func(s *Snapshot) bool { x, _ := s.Task("a"); return x.Turns.LastResult == "error" })
 	if n := testutil.ToFloat64(w.metrics.tasks); n != 1 {
 		t.Errorf("%v tasks in the metric", n)
 	}
@@ -80,7 +82,8 @@ func TestDifferencesAreRepaired(t *testing.T) {
 	l := newLedger(t)
 	w, log := newWatcher(t, l, func(c *Config) { c.Every, c.Reconcile = 5*time.Millisecond, 10*time.Millisecond })
 	first := charge("1", "a", at(0), 1, usage.Labels{})
-	l.write(t, []usage.Charge{first, charge("2", "b", at(0), 1, usage.Labels{})}, nil)
+	l.write(t, []usage.Charge{first, charge("2", "b", at(0), 1, usage.Labels{}), charge("5", "d", at(0), 1, usage.Labels{})}, nil)
+	l.turn(t, []usage.Activity{turns("1", "d", "ok", at(0), 1), turns("2", "only turns", "ok", at(0), 1)}, nil)
 	run(t, w)
 	await(t, w, func(*Snapshot) bool { return testutil.ToFloat64(w.metrics.reconciled.WithLabelValues(equal)) > 0 })
 	if n := testutil.ToFloat64(w.metrics.differences); n != 0 {
@@ -105,6 +108,17 @@ func TestDifferencesAreRepaired(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(w.metrics.rebuilds.WithLabelValues(difference)); n != 1 || log.lines("ERROR") != 1 {
 		t.Errorf("%v repairs, %d logged; want 1", n, log.lines("ERROR"))
+	}
+	// A turn that ended otherwise.
+	d = derived(t, l)
+	d.Activity = []usage.Activity{turns("1", "d", "failed", at(0), 1)}
+	if err := l.AppendDerived(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	s = await(t, w, func(s *Snapshot) bool { x, _ := s.Task("d"); return x.Turns.LastResult == "failed" })
+	l.agrees(t, "turns repaired", s)
+	if n := testutil.ToFloat64(w.metrics.differences); n != 4 {
+		t.Errorf("%v differences counted, want 4", n)
 	}
 }
 

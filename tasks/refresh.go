@@ -109,9 +109,7 @@ func timeOf(bucket int64) time.Time { return time.Unix(bucket, 0).UTC() }
 // reread reads the segments of the pending buckets and replaces what was known
 // of them. If it fails, they stay pending.
 func (w *Watcher) reread(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
-	defer cancel()
-	q := clickhouse.TaskSpendQuery{Split: timeOf(w.book.split), Partly: true}
+	q := clickhouse.TaskQuery{Split: timeOf(w.book.split), Partly: true}
 	found := map[segment]map[*entry]struct{}{}
 	for b := range w.pending {
 		seg := w.book.segmentOf(b)
@@ -125,19 +123,18 @@ func (w *Watcher) reread(ctx context.Context) error {
 			q.Buckets = append(q.Buckets, timeOf(seg.start))
 		}
 	}
-	back := map[string]struct{}{}
-	err := w.ledger.TaskSpend(ctx, q, func(s *clickhouse.TaskSpend) {
-		seg := segment{s.Start.Unix(), s.Day}
-		if w.book.entries[s.Task] == nil && w.dropped.has(s.Task) {
-			if s.Last.Unix() >= bucketOf(w.cutoff()) {
-				back[s.Task] = struct{}{}
-			}
-			return
-		}
-		found[seg][w.book.put(s)] = struct{}{}
-	})
+	pieces, err := w.pieces(ctx, w.book, q)
 	if err != nil {
 		return err
+	}
+	back := map[string]struct{}{}
+	for at, p := range pieces {
+		switch {
+		case w.book.entries[at.task] != nil || !w.dropped.has(at.task):
+			found[at.segment][w.book.put(at.task, at.segment, p)] = struct{}{}
+		case p.spent && p.last >= bucketOf(w.cutoff()):
+			back[at.task] = struct{}{}
+		}
 	}
 	if err := w.restore(ctx, back, found); err != nil {
 		return err
@@ -154,17 +151,17 @@ func (w *Watcher) restore(ctx context.Context, names map[string]struct{}, found 
 	if len(names) == 0 {
 		return nil
 	}
-	q := clickhouse.TaskSpendQuery{Split: timeOf(w.book.split)}
+	q := clickhouse.TaskQuery{Split: timeOf(w.book.split)}
 	for name := range names {
 		q.Tasks = append(q.Tasks, name)
 	}
-	var all []*clickhouse.TaskSpend // a task that is loaded in part must not be in the book
-	if err := w.ledger.TaskSpend(ctx, q, func(s *clickhouse.TaskSpend) { all = append(all, s) }); err != nil {
+	pieces, err := w.pieces(ctx, w.book, q) // all or none: a part of a task must not be in the book
+	if err != nil {
 		return err
 	}
-	for _, s := range all {
-		e := w.book.put(s)
-		if kept := found[segment{s.Start.Unix(), s.Day}]; kept != nil {
+	for at, p := range pieces {
+		e := w.book.put(at.task, at.segment, p)
+		if kept := found[at.segment]; kept != nil {
 			kept[e] = struct{}{}
 		}
 	}
@@ -183,7 +180,7 @@ func (w *Watcher) prune() {
 	w.pruned = w.read
 	cutoff := bucketOf(w.cutoff())
 	for _, e := range w.book.entries {
-		if e.pieces[len(e.pieces)-1].last < cutoff {
+		if e.last() < cutoff {
 			w.dropped.add(e.name)
 			w.book.forget(e)
 			w.metrics.dropped.Inc()
@@ -195,10 +192,7 @@ func (w *Watcher) prune() {
 func (w *Watcher) publish(at, taken time.Time) {
 	changed := make(map[string]*Task, len(w.book.changed))
 	for name, e := range w.book.changed {
-		changed[name] = nil
-		if len(e.pieces) > 0 {
-			changed[name] = w.summer.task(e, w.current)
-		}
+		changed[name] = w.summer.task(e, w.current)
 	}
 	clear(w.book.changed)
 	w.base = w.base.with(at, taken, changed)

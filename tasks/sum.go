@@ -11,10 +11,13 @@ type summer struct {
 	agents []sessionAgent
 }
 
-// task computes the figures of a task whose current bucket is current. It must
-// have a piece.
+// task computes the figures of a task whose current bucket is current; nil if it
+// spent nothing.
 func (s *summer) task(e *entry, current int64) *Task {
-	first, latest := e.pieces[0], e.pieces[len(e.pieces)-1]
+	first, latest := e.spent()
+	if first == nil {
+		return nil
+	}
 	t := &Task{
 		Name: e.name, Project: latest.project, Repo: latest.repo, Kind: latest.kind, Issue: latest.issue,
 		FirstSpend: time.Unix(first.first, 0).UTC(),
@@ -23,6 +26,7 @@ func (s *summer) task(e *entry, current int64) *Task {
 	for i := range e.pieces {
 		t.Total.add(&e.pieces[i].amounts)
 		t.Models = addModels(t.Models, e.pieces[i].models)
+		t.Turns.add(e.pieces[i].turns)
 	}
 	sortModels(t.Models)
 	if len(t.Models) > 0 {

@@ -39,7 +39,8 @@ type Model struct {
 	Tokens uint64
 }
 
-// Task is what one task spent over all its runs, pods and sessions.
+// Task is what one task spent over all its runs, pods and sessions, and the turns
+// it took.
 type Task struct {
 	Name string
 	// The labels of its latest bucket with spend, as the ledger's view tasks has
@@ -59,6 +60,7 @@ type Task struct {
 	// Subagents is the largest number of distinct subagents in any one session;
 	// the main agent is none.
 	Subagents uint64
+	Turns     Turns
 	// FirstSpend is the start of the first bucket with spend, and LastSpend the
 	// end of the last, which may still lie ahead. The grain is five minutes.
 	FirstSpend, LastSpend time.Time

@@ -17,8 +17,10 @@ import (
 type Ledger interface {
 	TaskMarks(ctx context.Context, since time.Time) (clickhouse.TaskMarks, error)
 	TaskMonths(ctx context.Context) ([]time.Time, error)
-	TaskSpend(ctx context.Context, q clickhouse.TaskSpendQuery, use func(*clickhouse.TaskSpend)) error
+	TaskSpend(ctx context.Context, q clickhouse.TaskQuery, use func(*clickhouse.TaskSpend)) error
+	TaskTurns(ctx context.Context, q clickhouse.TaskQuery, use func(*clickhouse.TaskTurns)) error
 	TaskTotals(ctx context.Context, names []string, use func(*clickhouse.TaskTotal)) error
+	TaskTurnTotals(ctx context.Context, names []string, use func(*clickhouse.TaskTurns)) error
 }
 
 // Watcher keeps the snapshot up to date. Its methods are safe for concurrent

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/szymonrychu/tatara-ledger/collector/usage"
+	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 )
 
 // at is a time before, or after, the moment at which tests begin.
@@ -158,7 +160,10 @@ func TestTasksThatAreTooMany(t *testing.T) {
 	w, _ := newWatcher(t, l, few)
 	for i, days := range []int{20, 10, 8, 6, 0} {
 		l.write(t, one(charge(fmt.Sprint(i), fmt.Sprint("t", i), noon.AddDate(0, 0, -days), usage.Nano(1+i), usage.Labels{Kind: "review"})), nil)
+		l.turn(t, []usage.Activity{turns(fmt.Sprint(i), fmt.Sprint("t", i), "ok", noon.AddDate(0, 0, -days), uint64(1+i))}, nil)
 	}
+	// Turns of one whose spend is long ago, and of some that spent nothing yet.
+	l.turn(t, []usage.Activity{turns("t2", "t2", "failed", noon, 1), turns("u", "u", "ok", noon.AddDate(0, 0, -40), 1), turns("v", "v", "ok", noon.AddDate(0, 0, -3), 1)}, nil)
 	holds := func(step string, w *Watcher, want ...string) {
 		t.Helper()
 		s := refresh(t, w)
@@ -168,16 +173,21 @@ func TestTasksThatAreTooMany(t *testing.T) {
 			if in != slices.Contains(want, name) {
 				t.Errorf("%s: task %s in memory: %v", step, name, in)
 			}
-			if in && got.Total != x.Total {
-				t.Errorf("%s: %s has %+v, want %+v", step, name, got.Total, x.Total)
+			if diff := gocmp.Diff(x, got); in && diff != "" {
+				t.Errorf("%s: %s:\n%s", step, name, diff)
 			}
 			got, found, err := w.Lookup(t.Context(), name)
-			if err != nil || !found || got.Total != x.Total || got.Kind != "review" || got.Hour != x.Hour {
-				t.Errorf("%s: looking %s up: %+v, found %v, error %v; want %+v", step, name, got, found, err, x)
+			if diff := gocmp.Diff(x, got); err != nil || !found || diff != "" {
+				t.Errorf("%s: looking %s up: found %v, error %v:\n%s", step, name, found, err, diff)
 			}
 		}
-		if _, found, err := w.Lookup(t.Context(), "unheard of"); found || err != nil {
-			t.Errorf("%s: a task that never was: found %v, error %v", step, found, err)
+		for _, name := range []string{"unheard of", "u", "v"} {
+			if _, known := expected[name]; known {
+				continue
+			}
+			if _, found, err := w.Lookup(t.Context(), name); found || err != nil {
+				t.Errorf("%s: %s, which never spent: found %v, error %v", step, name, found, err)
+			}
 		}
 	}
 	holds("at the start", w, "t3", "t4")
@@ -187,6 +197,8 @@ func TestTasksThatAreTooMany(t *testing.T) {
 	// Late spend of a time that is not retained leaves a task where it is.
 	l.write(t, one(charge("late", "t1", noon.AddDate(0, 0, -9), 10, usage.Labels{Kind: "review"})), nil)
 	holds("old spend of a dropped task", w, "t3", "t4")
+	l.turn(t, []usage.Activity{turns("back", "t0", "ok", noon, 1)}, nil)
+	holds("turns alone of a dropped task", w, "t3", "t4")
 	l.write(t, one(charge("back", "t0", noon, 100, usage.Labels{Kind: "review"})), nil)
 	holds("a dropped task spends again", w, "t0", "t3", "t4")
 	if n := testutil.ToFloat64(w.metrics.returned); n != 1 {
@@ -206,6 +218,10 @@ func TestTasksThatAreTooMany(t *testing.T) {
 	l.now = noon
 	again, _ := newWatcher(t, l, few)
 	holds("after a restart", again, "t0", "t3", "t4")
+	for _, name := range []string{"u", "v"} {
+		l.write(t, one(charge(name, name, noon, 1, usage.Labels{Kind: "review"})), nil)
+	}
+	holds("what had only turns spends", again, "t0", "t3", "t4", "u", "v")
 }
 
 // Random writes, moves, withdrawals, closings, restarts and leaps in time.
@@ -251,6 +267,39 @@ func randomHistory(t *testing.T, r *rand.Rand) {
 		}
 		return c
 	}
+	taken := map[string]usage.Activity{}
+	someTurns := func(step int) (took, withdrawn []usage.Activity) {
+		for j := range r.IntN(4) {
+			name := fmt.Sprint(step, "-", j)
+			a := turns(name, pick("t", 8), pick("result", 4), fresh(0).Time, 1+r.Uint64N(9))
+			took, taken[name] = append(took, a), a
+		}
+		for name, a := range taken { // any one
+			if r.IntN(2) == 0 {
+				break
+			}
+			delete(taken, name)
+			moved := a
+			switch r.IntN(4) {
+			case 0:
+				withdrawn = append(withdrawn, a)
+				continue
+			case 1:
+				moved.Labels.Task = pick("t", 8)
+			case 2:
+				moved.Result = pick("result", 4)
+			case 3:
+				moved.Time = fresh(0).Time
+			}
+			if !moved.Bucket().Equal(a.Bucket()) {
+				withdrawn = append(withdrawn, a)
+			}
+			took = append(took, moved)
+			taken[name] = moved
+			break
+		}
+		return took, withdrawn
+	}
 	for i := range 40 {
 		var charges, gone []usage.Charge
 		for j := range r.IntN(6) {
@@ -270,7 +319,8 @@ func randomHistory(t *testing.T, r *rand.Rand) {
 			live = slices.Delete(live, at, at+1)
 		}
 		live = append(live, charges...)
-		a := l.open(t, charges, gone)
+		took, withdrawn := someTurns(i)
+		a := l.openAll(t, clickhouse.Derived{Charges: charges, GoneCharges: gone, Activity: took, GoneActivity: withdrawn})
 		if r.IntN(4) == 0 {
 			opened = append(opened, a)
 		} else {

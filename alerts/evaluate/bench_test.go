@@ -12,7 +12,6 @@ import (
 	"github.com/szymonrychu/tatara-ledger/alerts/ceiling"
 	"github.com/szymonrychu/tatara-ledger/alerts/deliver"
 	"github.com/szymonrychu/tatara-ledger/store"
-	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 	"github.com/szymonrychu/tatara-ledger/tasks"
 )
 
@@ -32,10 +31,6 @@ func (s *still) Next(ctx context.Context, _ *tasks.Snapshot) (*tasks.Snapshot, e
 
 func (s *still) Lookup(context.Context, string) (tasks.Task, bool, error) {
 	return tasks.Task{}, false, nil
-}
-
-func (s *still) TaskTurns(context.Context, string, time.Time) (clickhouse.TaskTurns, error) {
-	return clickhouse.TaskTurns{}, nil
 }
 
 func (s *still) AlertView(context.Context, time.Time, time.Duration) (store.AlertView, error) {
@@ -120,7 +115,7 @@ func BenchmarkEvaluate(b *testing.B) {
 					TaskLabels: store.TaskLabels{Project: "p", Repo: "r", Kind: "implement"}, State: store.Firing, Episode: 1,
 				})
 			}
-			e := New(DefaultConfig(), shipped, s, s, s, s, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			e := New(DefaultConfig(), shipped, s, s, s, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 			b.ReportAllocs()
 			for b.Loop() {
 				s.snapshot = c.snapshot.With(noon) // as fresh as any

@@ -1,7 +1,6 @@
 package evaluate
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -11,15 +10,8 @@ import (
 	"github.com/szymonrychu/tatara-ledger/store"
 )
 
-// describePatience bounds what is looked up for the texts of one evaluation: an
-// alert must not be late for the sake of its text.
-const describePatience = 300 * time.Millisecond
-
-// lastTurns is how far back the last turn is looked for.
-const lastTurns = 2 * time.Hour
-
 // describe writes the texts of a crossing, for whoever is woken by it.
-func (e *Evaluator) describe(ctx context.Context, s *Standing, a *store.Alert) {
+func describe(s *Standing, a *store.Alert) {
 	var d strings.Builder
 	if a.Alert == alerts.TaskUnpriced {
 		a.Summary = fmt.Sprintf("Task %s used %d tokens that have no price", s.Name, a.Value)
@@ -37,7 +29,7 @@ func (e *Evaluator) describe(ctx context.Context, s *Standing, a *store.Alert) {
 		top := s.Models[0]
 		fmt.Fprintf(&d, " Top model: %s (%s).", s.Model, ceiling.TaskCost.Format(uint64(max(top.Cost, 0))))
 	}
-	if t, err := e.turns.TaskTurns(ctx, s.Name, s.At.Add(-lastTurns)); err == nil && !t.Last.IsZero() {
+	if t := &s.Turns; !t.Last.IsZero() {
 		fmt.Fprintf(&d, " Last turn: %s at %s.", t.LastResult, t.Last.Format(time.RFC3339))
 	}
 	a.Description = d.String()

@@ -15,7 +15,6 @@ import (
 	"github.com/szymonrychu/tatara-ledger/alerts/ceiling"
 	"github.com/szymonrychu/tatara-ledger/alerts/deliver"
 	"github.com/szymonrychu/tatara-ledger/store"
-	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 	"github.com/szymonrychu/tatara-ledger/tasks"
 )
 
@@ -27,11 +26,6 @@ type Totals interface {
 	Next(ctx context.Context, old *tasks.Snapshot) (*tasks.Snapshot, error)
 	// Lookup finds a task that the snapshot need not have.
 	Lookup(ctx context.Context, name string) (tasks.Task, bool, error)
-}
-
-// Turns knows the turns of tasks.
-type Turns interface {
-	TaskTurns(ctx context.Context, task string, from time.Time) (clickhouse.TaskTurns, error)
 }
 
 // Alerts keeps what fires, what was set for tasks, and which of them ended.
@@ -57,7 +51,6 @@ type Evaluator struct {
 	cfg      Config
 	ceilings *ceiling.Config
 	totals   Totals
-	turns    Turns
 	alerts   Alerts
 	sender   Sender
 	log      *slog.Logger
@@ -78,9 +71,9 @@ type Evaluator struct {
 }
 
 // New returns an evaluator; Run starts it.
-func New(cfg Config, ceilings *ceiling.Config, totals Totals, turns Turns, alerts Alerts, sender Sender, log *slog.Logger, reg prometheus.Registerer) *Evaluator {
+func New(cfg Config, ceilings *ceiling.Config, totals Totals, alerts Alerts, sender Sender, log *slog.Logger, reg prometheus.Registerer) *Evaluator {
 	e := &Evaluator{
-		cfg: cfg, ceilings: ceilings, totals: totals, turns: turns, alerts: alerts, sender: sender,
+		cfg: cfg, ceilings: ceilings, totals: totals, alerts: alerts, sender: sender,
 		log: log.With("component", "alerts"), metrics: newMetrics(reg),
 		again: map[string]struct{}{}, sent: map[store.AlertID]sending{}, blind: map[string]time.Time{}, unnameable: map[string]struct{}{},
 	}
@@ -192,8 +185,6 @@ func (e *Evaluator) evaluate(ctx context.Context) error {
 	}
 	silent := snapshot.At().Sub(e.seen) > e.ceilings.Quiet
 	var changes []store.AlertChange
-	describing, cancel := context.WithTimeout(ctx, describePatience)
-	defer cancel()
 	for task := range e.due(snapshot, v) {
 		if !storable(task) {
 			e.unnameable[task] = struct{}{}
@@ -206,7 +197,7 @@ func (e *Evaluator) evaluate(ctx context.Context) error {
 		}
 		for _, c := range judge(&s, e.ceilings.Thresholds, silent, v.alerts[task]) {
 			if c.State == store.Firing {
-				e.describe(describing, &s, &c.Alert)
+				describe(&s, &c.Alert)
 			}
 			changes = append(changes, c)
 			// Until it is seen to be done, also if another replica does it.

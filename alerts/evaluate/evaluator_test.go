@@ -1,7 +1,6 @@
 package evaluate
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/szymonrychu/tatara-ledger/store"
-	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 	"github.com/szymonrychu/tatara-ledger/tasks"
 )
 
@@ -374,7 +372,7 @@ func TestAnOverrideResolves(t *testing.T) {
 	}
 }
 
-func TestHundredsCrossWhileTurnsAreSlow(t *testing.T) {
+func TestHundredsCrossAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.watch()
 		r := w.start(limits)
@@ -382,18 +380,12 @@ func TestHundredsCrossWhileTurnsAreSlow(t *testing.T) {
 		for i := range 400 {
 			all = append(all, worth(fmt.Sprint("t", i), 9))
 		}
-		w.set(func() {
-			w.turns = func(ctx context.Context) (clickhouse.TaskTurns, error) {
-				<-ctx.Done()
-				return clickhouse.TaskTurns{}, ctx.Err()
-			}
-		})
 		pass(offBeat)
 		w.spend(all...)
-		pass(describePatience)
+		synctest.Wait()
 		sent := r.take()
 		if len(sent) != 800 {
-			t.Fatalf("%d alerts were sent within %v, want 800", len(sent), describePatience)
+			t.Fatalf("%d alerts were sent at once, want 800", len(sent))
 		}
 		for _, m := range sent {
 			if text := m.Annotations["description"]; !strings.Contains(text, "Cost $9") || strings.Contains(text, "Last turn") {
@@ -403,12 +395,9 @@ func TestHundredsCrossWhileTurnsAreSlow(t *testing.T) {
 		if w.largest > atOnce {
 			t.Errorf("%d changes in one transaction", w.largest)
 		}
-		w.set(func() {
-			w.turns = func(context.Context) (clickhouse.TaskTurns, error) {
-				return clickhouse.TaskTurns{Turns: 1, Last: noon, LastResult: "error"}, nil
-			}
-		})
-		w.spend(worth("u", 6))
+		turned := worth("u", 6)
+		turned.Turns = tasks.Turns{Count: 1, ByResult: []tasks.TurnResult{{Result: "error", Count: 1}}, Last: noon, LastResult: "error"}
+		w.spend(turned)
 		synctest.Wait()
 		if sent := r.take(); len(sent) != 1 || !strings.Contains(sent[0].Annotations["description"], "Last turn: error at 2026-12-01T12:02:00Z.") {
 			t.Errorf("with turns: %v", sent)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/szymonrychu/tatara-ledger/alerts/deliver"
 	"github.com/szymonrychu/tatara-ledger/store"
-	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 	"github.com/szymonrychu/tatara-ledger/tasks"
 )
 
@@ -43,8 +42,6 @@ type world struct {
 	unstorable string                   // a task that Postgres does not hold
 	changes    func(apply func()) error // runs apply or not
 	largest    int                      // changes in one transaction
-
-	turns func(context.Context) (clickhouse.TaskTurns, error)
 }
 
 func newWorld(t *testing.T) *world {
@@ -53,7 +50,6 @@ func newWorld(t *testing.T) *world {
 		rows: map[store.AlertID]store.Alert{}, labels: map[string]store.TaskLabels{},
 		overrides: map[string]store.CeilingOverride{}, ends: map[string]store.TaskEnd{},
 		changes: func(apply func()) error { apply(); return nil },
-		turns:   func(context.Context) (clickhouse.TaskTurns, error) { return clickhouse.TaskTurns{}, nil },
 	}
 	return w
 }
@@ -145,13 +141,6 @@ func (w *world) Lookup(_ context.Context, name string) (tasks.Task, bool, error)
 		return worth("dropped", 9), true, nil
 	}
 	return tasks.Task{}, false, nil
-}
-
-func (w *world) TaskTurns(ctx context.Context, _ string, _ time.Time) (clickhouse.TaskTurns, error) {
-	w.mu.Lock()
-	turns := w.turns
-	w.mu.Unlock()
-	return turns(ctx)
 }
 
 func (w *world) AlertView(_ context.Context, after time.Time, while time.Duration) (store.AlertView, error) {
@@ -258,7 +247,7 @@ func (w *world) start(yaml string) *replica {
 	r := &replica{world: w, reg: prometheus.NewRegistry(), log: &logged{}, recovered: make(chan struct{}, 1)}
 	cfg := DefaultConfig()
 	cfg.Judge = yaml
-	r.Evaluator = New(cfg, ceilings(w.t, yaml), w, w, w, r, slog.New(slog.NewTextHandler(r.log, nil)), r.reg)
+	r.Evaluator = New(cfg, ceilings(w.t, yaml), w, w, r, slog.New(slog.NewTextHandler(r.log, nil)), r.reg)
 	done := make(chan struct{})
 	ctx, stop := context.WithCancel(w.t.Context())
 	go func() {

@@ -31,7 +31,7 @@ type Task struct {
 	// LimitReachedAt is when the first limit of the whole task is reached at that
 	// rate; null: none will be, or one is.
 	LimitReachedAt *time.Time `json:"limit_reached_at"`
-	// Turns are there where a single task was asked for, and a feed counts them.
+	// Turns are there where a feed counts them.
 	Turns *TaskTurns `json:"turns,omitempty"`
 	AsOf  time.Time  `json:"as_of"` // by the ledger's clock
 }

@@ -91,7 +91,7 @@ func (s *service) newAlerting(book *pricing.Book, checks []api.Check, log *slog.
 	}
 	cfg.evaluate.Judge = judgeOf(limits, book)
 	cfg.evaluate.Settle = cfg.evaluate.Fresh + cfg.deliver.Timeout
-	a.evaluator = evaluate.New(cfg.evaluate, limits, a.watcher, s.ledger, s.chat, a.sender, log, reg)
+	a.evaluator = evaluate.New(cfg.evaluate, limits, a.watcher, s.chat, a.sender, log, reg)
 	a.toLedger = outbox.NewDrainer(outbox.DefaultConfig(), "alerts", s.chat.AlertsFor(postgres.ToLedger),
 		outbox.Sink[store.AlertEvent]{Name: "clickhouse", Take: s.ledger.AppendAlertEvents}, log, reg)
 	if a.sender.Webhook() != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
-// TaskMark is an attempt to write charges of a bucket.
+// TaskMark is an attempt to write charges or turns of a bucket.
 type TaskMark struct {
 	Bucket time.Time
 	Mark   uint64
-	Open   bool // its charges may be written in part, or not at all
+	Open   bool // its rows may be written in part, or not at all
 }
 
 // TaskMarks are marks as they were at Now, by the server's clock.
@@ -22,9 +22,9 @@ type TaskMarks struct {
 }
 
 // TaskMarks returns every open mark, and every other one that changed at since
-// or later; none if since is zero. A mark is written before and after the charges that it speaks of,
-// so what is read after this call returned includes the charges of every mark
-// in the answer that is not open.
+// or later; none if since is zero. A mark is written before and after the charges
+// and turns that it speaks of, so what is read after this call returned includes
+// those of every mark in the answer that is not open.
 //
 // A mark changes when its insert begins and is seen when that ends: who asks
 // again and again must let the ranges overlap, by what an insert may take and

@@ -48,9 +48,9 @@ type ModelSpend struct {
 // SessionAgent is a subagent of a session; neither is the main agent, "".
 type SessionAgent struct{ Session, Agent string }
 
-// TaskSpendQuery selects stretches of tasks. The zero values of all but Split
-// select everything.
-type TaskSpendQuery struct {
+// TaskQuery selects stretches of tasks. The zero values of all but Split select
+// everything.
+type TaskQuery struct {
 	// Split is a bucket's start: from there on each bucket is a stretch of its
 	// own; before it, the buckets of one day together are one.
 	Split time.Time
@@ -62,16 +62,15 @@ type TaskSpendQuery struct {
 	Month time.Time
 	// Tasks restricts the answer to tasks of these names.
 	Tasks []string
-	// ActiveSince restricts it to tasks with spend from this bucket on.
+	// ActiveSince restricts it to tasks with spend from this bucket on; turns,
+	// also to tasks with turns from then on.
 	ActiveSince time.Time
 }
 
-// TaskSpend hands the stretches of tasks to use, in no order. Tasks without a
-// name are left out. Part of them may have been handed over when it fails.
-//
-// No index leads from a task to its spend: without Partly it reads all of it.
-func (s *Store) TaskSpend(ctx context.Context, q TaskSpendQuery, use func(*TaskSpend)) error {
-	where, args := "task != ''", []any{clickhouse.Named("split", q.Split)}
+// where is the condition but for ActiveSince, over rows whose bucket is in the
+// column of this name; "" if nothing can meet it.
+func (q *TaskQuery) where(bucket string) (where string, args []any) {
+	where, args = "task != ''", []any{clickhouse.Named("split", q.Split)}
 	if q.Partly {
 		buckets := append(make([]time.Time, 0, len(q.Buckets)+len(q.Days)), q.Buckets...)
 		for _, day := range q.Days {
@@ -80,18 +79,30 @@ func (s *Store) TaskSpend(ctx context.Context, q TaskSpendQuery, use func(*TaskS
 			}
 		}
 		if len(buckets) == 0 {
-			return nil
+			return "", nil
 		}
-		where += " AND time IN (@buckets)" // the primary key: whatever else is not read
+		where += " AND " + bucket + " IN (@buckets)" // the primary key: whatever else is not read
 		args = append(args, clickhouse.Named("buckets", buckets))
 	}
 	if !q.Month.IsZero() {
-		where += " AND time >= @month AND time < @month + INTERVAL 1 MONTH"
+		where += " AND " + bucket + " >= @month AND " + bucket + " < @month + INTERVAL 1 MONTH"
 		args = append(args, clickhouse.Named("month", q.Month))
 	}
 	if len(q.Tasks) > 0 {
 		where += " AND task IN (@tasks)"
 		args = append(args, clickhouse.Named("tasks", q.Tasks))
+	}
+	return where, args
+}
+
+// TaskSpend hands the stretches of tasks to use, in no order. Tasks without a
+// name are left out. Part of them may have been handed over when it fails.
+//
+// No index leads from a task to its spend: without Partly it reads all of it.
+func (s *Store) TaskSpend(ctx context.Context, q TaskQuery, use func(*TaskSpend)) error {
+	where, args := q.where("time")
+	if where == "" {
+		return nil
 	}
 	if !q.ActiveSince.IsZero() {
 		where += " AND task IN (SELECT task FROM spend WHERE time >= @active)"
@@ -107,11 +118,15 @@ func (s *Store) TaskSpend(ctx context.Context, q TaskSpendQuery, use func(*TaskS
 	})
 }
 
-// TaskMonths returns the begin of every month in which a task spent, in order:
-// who wants all stretches of all tasks of a large ledger asks month by month.
+// TaskMonths returns the begin of every month in which a task spent or took
+// turns, in order, and perhaps of others: who wants all stretches of all tasks of
+// a large ledger asks month by month.
 func (s *Store) TaskMonths(ctx context.Context) ([]time.Time, error) {
 	var out []time.Time
-	const q = `SELECT DISTINCT toDateTime(toStartOfMonth(time), 'UTC') AS month FROM spend WHERE task != '' ORDER BY month`
+	const q = `SELECT DISTINCT toDateTime(toStartOfMonth(time), 'UTC') AS month FROM (
+			SELECT time FROM spend WHERE task != ''
+			UNION ALL SELECT bucket AS time FROM activity WHERE name = 'turns' AND task != ''
+		) ORDER BY month`
 	err := s.query(ctx, "the months of tasks", q, nil, func(rows driver.Rows) error {
 		var month time.Time
 		err := rows.Scan(&month)

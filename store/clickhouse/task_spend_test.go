@@ -21,7 +21,7 @@ func taskCharge(name, task string, t time.Time, l usage.Labels) usage.Charge {
 	}
 }
 
-func taskSpend(t *testing.T, s *Store, q TaskSpendQuery) []TaskSpend {
+func taskSpend(t *testing.T, s *Store, q TaskQuery) []TaskSpend {
 	t.Helper()
 	var out []TaskSpend
 	if err := s.TaskSpend(t.Context(), q, func(p *TaskSpend) { out = append(out, *p) }); err != nil {
@@ -81,20 +81,20 @@ func TestTaskSpend(t *testing.T) {
 	split := at(0)
 	for range 2 { // dirty, then closed
 		for name, test := range map[string]struct {
-			q    TaskSpendQuery
+			q    TaskQuery
 			want []TaskSpend
 		}{
-			"all":            {TaskSpendQuery{Split: split}, []TaskSpend{before, today, now, other}},
-			"of a task":      {TaskSpendQuery{Split: split, Tasks: []string{"it's"}}, []TaskSpend{other}},
-			"active":         {TaskSpendQuery{Split: split, ActiveSince: midnight}, []TaskSpend{before, today, now, other}},
-			"none active":    {TaskSpendQuery{Split: split, ActiveSince: at(5 * time.Minute)}, nil},
-			"one bucket":     {TaskSpendQuery{Split: split, Partly: true, Buckets: []time.Time{at(0)}}, []TaskSpend{now, other}},
-			"another bucket": {TaskSpendQuery{Split: split, Partly: true, Buckets: []time.Time{at(time.Hour)}}, nil},
-			"a day":          {TaskSpendQuery{Split: split, Partly: true, Days: []time.Time{midnight}}, []TaskSpend{today}},
-			"bucket and day": {TaskSpendQuery{Split: split, Partly: true, Buckets: []time.Time{at(0)}, Days: []time.Time{midnight.AddDate(0, 0, -1)}}, []TaskSpend{before, now, other}},
-			"a month":        {TaskSpendQuery{Split: split, Month: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}, []TaskSpend{before, today, now, other}},
-			"another month":  {TaskSpendQuery{Split: split, Month: time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)}, nil},
-			"nothing":        {TaskSpendQuery{Split: split, Partly: true}, nil},
+			"all":            {TaskQuery{Split: split}, []TaskSpend{before, today, now, other}},
+			"of a task":      {TaskQuery{Split: split, Tasks: []string{"it's"}}, []TaskSpend{other}},
+			"active":         {TaskQuery{Split: split, ActiveSince: midnight}, []TaskSpend{before, today, now, other}},
+			"none active":    {TaskQuery{Split: split, ActiveSince: at(5 * time.Minute)}, nil},
+			"one bucket":     {TaskQuery{Split: split, Partly: true, Buckets: []time.Time{at(0)}}, []TaskSpend{now, other}},
+			"another bucket": {TaskQuery{Split: split, Partly: true, Buckets: []time.Time{at(time.Hour)}}, nil},
+			"a day":          {TaskQuery{Split: split, Partly: true, Days: []time.Time{midnight}}, []TaskSpend{today}},
+			"bucket and day": {TaskQuery{Split: split, Partly: true, Buckets: []time.Time{at(0)}, Days: []time.Time{midnight.AddDate(0, 0, -1)}}, []TaskSpend{before, now, other}},
+			"a month":        {TaskQuery{Split: split, Month: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}, []TaskSpend{before, today, now, other}},
+			"another month":  {TaskQuery{Split: split, Month: time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)}, nil},
+			"nothing":        {TaskQuery{Split: split, Partly: true}, nil},
 		} {
 			if diff := gocmp.Diff(test.want, taskSpend(t, s, test.q)); diff != "" {
 				t.Errorf("%s:\n%s", name, diff)
@@ -111,17 +111,19 @@ func TestTaskMonths(t *testing.T) {
 	write(t, s, 1, Derived{Charges: []usage.Charge{
 		taskCharge("1", "a", month(11), usage.Labels{}), taskCharge("2", "b", month(11).Add(-time.Millisecond), usage.Labels{}),
 		taskCharge("3", "c", month(8).Add(5*time.Hour), usage.Labels{}), taskCharge("4", "", month(7), usage.Labels{}),
+	}, Activity: []usage.Activity{
+		taskTurns("5", "d", "ok", month(9), 1), taskTurns("6", "a", "ok", month(8), 1), taskTurns("7", "", "ok", month(6), 1),
 	}})
 	got, err := s.TaskMonths(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := gocmp.Diff([]time.Time{month(8), month(10), month(11)}, got); diff != "" {
+	if diff := gocmp.Diff([]time.Time{month(8), month(9), month(10), month(11)}, got); diff != "" {
 		t.Error(diff)
 	}
-	for i, want := range [][]string{{"c"}, {"b"}, {"a"}} {
+	for i, want := range [][]string{{"c"}, nil, {"b"}, {"a"}} {
 		var names []string
-		for _, p := range taskSpend(t, s, TaskSpendQuery{Split: month(12), Month: got[i]}) {
+		for _, p := range taskSpend(t, s, TaskQuery{Split: month(12), Month: got[i]}) {
 			names = append(names, p.Task)
 		}
 		if diff := gocmp.Diff(want, names); diff != "" {
@@ -228,36 +230,5 @@ func TestTaskCosts(t *testing.T) {
 			t.Error(diff)
 		}
 		closeAll(t, s)
-	}
-}
-
-func TestTaskTurns(t *testing.T) {
-	t.Parallel()
-	s := newStore(t)
-	turn := func(id, task, result string, offset time.Duration, n uint64) usage.Activity {
-		return usage.Activity{ID: usage.Hash(id), FactRun: "r", Feed: usage.FeedPush, Time: at(offset), Labels: usage.Labels{Task: task}, Name: usage.ActivityTurns, Result: result, Count: n}
-	}
-	tool := turn("tool", "a", "", 3*time.Hour, 9)
-	tool.Name = usage.ActivityTools
-	write(t, s, 1, Derived{Activity: []usage.Activity{
-		turn("1", "a", "ok", 0, 2), turn("2", "a", "failed", time.Hour, 1), turn("3", "a", "ok", 2*time.Hour+1500*time.Millisecond, 3),
-		turn("4", "b", "ok", 5*time.Hour, 4), tool,
-	}})
-	for _, test := range []struct {
-		task string
-		from time.Time
-		want TaskTurns
-	}{
-		{"a", time.Time{}, TaskTurns{6, map[string]uint64{"ok": 5, "failed": 1}, at(2*time.Hour + 1500*time.Millisecond), "ok"}},
-		{"a", at(time.Hour + time.Minute), TaskTurns{4, map[string]uint64{"ok": 3, "failed": 1}, at(2*time.Hour + 1500*time.Millisecond), "ok"}},
-		{"c", time.Time{}, TaskTurns{0, map[string]uint64{}, time.Time{}, ""}},
-	} {
-		got, err := s.TaskTurns(t.Context(), test.task, test.from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := gocmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s from %v:\n%s", test.task, test.from, diff)
-		}
 	}
 }

@@ -6,43 +6,91 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
-	"github.com/szymonrychu/tatara-ledger/collector/usage"
 )
 
-// TaskTurns are the turns of one task.
+// TaskTurns are the turns of one task in one stretch of time, as the view turns
+// has them. Only pushes count turns.
 type TaskTurns struct {
-	Turns    uint64
-	ByResult map[string]uint64 // sums up to Turns
+	Task    string
+	Start   time.Time // as in [TaskSpend]
+	Day     bool
+	Results []ResultTurns // in order
 	// Last is when the last turn ended, to the arrival of the push that told of
-	// it, and LastResult how. Zero: no turn is known.
+	// it, and LastResult how; of several results at once, the greatest.
 	Last       time.Time
 	LastResult string
 }
 
-// TaskTurns returns the turns of a task in the bucket of from and later ones.
-// Only pushes count turns. No index leads from a task to its turns: it reads
-// everything from from on.
-func (s *Store) TaskTurns(ctx context.Context, task string, from time.Time) (TaskTurns, error) {
-	const q = `SELECT toString(result), sum(count), max(time) FROM activity FINAL
-		WHERE bucket >= @from AND name = 'turns' AND task = @task
-		GROUP BY result ORDER BY max(time), result`
-	out := TaskTurns{ByResult: map[string]uint64{}}
-	if from.Before(time.Unix(0, 0)) { // a bucket is no earlier
-		from = time.Unix(0, 0)
+// ResultTurns is how many turns ended in one way.
+type ResultTurns struct {
+	Result string
+	Turns  uint64
+}
+
+// TaskTurns hands the turns of tasks to use, in no order, as [Store.TaskSpend]
+// does what they spent.
+func (s *Store) TaskTurns(ctx context.Context, q TaskQuery, use func(*TaskTurns)) error {
+	where, args := q.where("bucket")
+	if where == "" {
+		return nil
 	}
-	args := []any{clickhouse.Named("from", usage.Bucket(from)), clickhouse.Named("task", task)}
-	err := s.query(ctx, "the turns of a task", q, args, func(rows driver.Rows) error {
-		var (
-			result string
-			n      uint64
-			last   time.Time
-		)
-		err := rows.Scan(&result, &n, &last)
-		out.Turns += n
-		out.ByResult[result] = n
-		out.Last, out.LastResult = last.UTC(), result // in order: the last one stays
+	if !q.ActiveSince.IsZero() {
+		where += ` AND (task IN (SELECT task FROM spend WHERE time >= @active)
+			OR task IN (SELECT task FROM activity WHERE name = 'turns' AND bucket >= @active))`
+		args = append(args, clickhouse.Named("active", q.ActiveSince))
+	}
+	sql := `SELECT task, ` + turnSums + `, bucket >= @split AS fine, if(fine, bucket, toStartOfDay(bucket, 'UTC')) AS start
+		FROM activity FINAL WHERE name = 'turns' AND ` + where + ` GROUP BY fine, start, task`
+	return s.query(ctx, "the turns of tasks", sql, args, func(rows driver.Rows) error {
+		var fine uint8
+		t, err := scanTaskTurns(rows, &fine)
+		if err == nil {
+			t.Day = fine == 0
+			use(t)
+		}
 		return err
 	})
-	return out, err
+}
+
+// TaskTurnTotals hands all turns of every task with a name, or only of those in
+// names if it is not empty, to use, in no order. They have no Start. It reads all
+// turns.
+func (s *Store) TaskTurnTotals(ctx context.Context, names []string, use func(*TaskTurns)) error {
+	where, args := "task != ''", []any{}
+	if len(names) > 0 {
+		where, args = "task IN (@tasks)", append(args, clickhouse.Named("tasks", names))
+	}
+	sql := "SELECT task, " + turnSums + " FROM activity FINAL WHERE name = 'turns' AND " + where + " GROUP BY task"
+	return s.query(ctx, "the turns of tasks", sql, args, func(rows driver.Rows) error {
+		t, err := scanTaskTurns(rows, nil)
+		if err == nil {
+			use(t)
+		}
+		return err
+	})
+}
+
+const turnSums = `(sumMap([toString(result)], [count]) AS results).1, results.2,
+	(max((activity.time, toString(result))) AS last).1, last.2`
+
+// scanTaskTurns scans also the stretch unless fine is nil.
+func scanTaskTurns(rows driver.Rows, fine *uint8) (*TaskTurns, error) {
+	var (
+		t       TaskTurns
+		results []string
+		counts  []uint64
+	)
+	dest := []any{&t.Task, &results, &counts, &t.Last, &t.LastResult}
+	if fine != nil {
+		dest = append(dest, fine, &t.Start)
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return nil, err
+	}
+	t.Start, t.Last = t.Start.UTC(), t.Last.UTC()
+	t.Results = make([]ResultTurns, len(results))
+	for i := range results {
+		t.Results[i] = ResultTurns{results[i], counts[i]}
+	}
+	return &t, nil
 }
