@@ -272,6 +272,8 @@ func healthSeries(name func(string) string) map[string]map[string]string {
 		"tatara_ledger_alerts_delivered_total":              {"receiver": "alertmanager"},
 		"tatara_ledger_alerts_delivery_failures_total":      {"receiver": "alertmanager"},
 		"tatara_ledger_alerts_dropped_total":                {"reason": "full"},
+		"tatara_ledger_ready":                               {"check": "postgres"},
+		"tatara_ledger_ready_duration_seconds":              {"check": "clickhouse"},
 		"chat_polls_total":                                  {},
 	}
 }

@@ -66,7 +66,11 @@ FROM {.} WHERE `+selected(clickhouse.ViewSources)+` ORDER BY {last_heard}, of_fe
 			panel("Dirty buckets", TimeSeries, Count, "Buckets of five minutes that are read from charges because the rollup does not have them yet. It should fall back after each burst.", gauge(`{name} = 'tatara_ledger_closer_dirty_buckets'`, "'dirty'")),
 		}},
 		{"Stores", []Panel{
-			panel("ClickHouse", TimeSeries, Seconds, "Mean time of the stages of writing a batch: storing facts, deriving, storing charges.", mean("tatara_ledger_writer_stage_duration_seconds", `{labels}['stage']`)),
+			panel("Time to answer", TimeSeries, Seconds, "How long each of the service's checks of its stores took last, of the slowest replica.", gauge(`{name} = 'tatara_ledger_ready_duration_seconds'`, `{labels}['check']`)),
+			panel("Ready", TimeSeries, Count, "Whether a check holds: 1, or 0 if it fails at any replica.", query(clickhouse.ViewHealth, `
+SELECT $__timeInterval({time}) AS at, {labels}['check'] AS series, min({value}) AS ready
+FROM {.} WHERE $__timeFilter({time}) AND {name} = 'tatara_ledger_ready' GROUP BY 1, 2 ORDER BY 1, 2`)),
+			panel("Writing to ClickHouse", TimeSeries, Seconds, "Mean time of the stages of writing a batch: storing facts, deriving, storing charges.", mean("tatara_ledger_writer_stage_duration_seconds", `{labels}['stage']`)),
 			panel("API", TimeSeries, Seconds, "Mean time to answer, by route. Handoffs and rooms are Postgres, spend is ClickHouse; polls wait by their nature.", mean("tatara_ledger_api_request_duration_seconds", `{labels}['route']`)),
 			panel("Postgres", Bars, Count, "Attempts that were repeated because Postgres was away or requests collided, and requests that were given up."+replicas,
 				increase(`{name} IN ('tatara_ledger_postgres_retries_total', 'tatara_ledger_postgres_unavailable_total')`, `replaceOne(toString({name}), 'tatara_ledger_postgres_', '')`)),

@@ -3,6 +3,7 @@ package dashboards
 import (
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/szymonrychu/tatara-ledger/health"
 	"github.com/szymonrychu/tatara-ledger/store/clickhouse"
 )
 
@@ -172,5 +174,31 @@ func TestLongRangesSumTheSame(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Every series that a panel names is one that the service samples.
+func TestSeriesAreSampled(t *testing.T) {
+	t.Parallel()
+	series := regexp.MustCompile(`'((?:tatara_ledger|chat)_[a-z_]+?)(?:_sum|_count)?'`)
+	found := 0
+	for _, d := range All(options(t)) {
+		for _, p := range d.Panels() {
+			if !strings.Contains(p.Query.SQL, "FROM "+clickhouse.ViewHealth+" ") {
+				continue
+			}
+			for _, m := range series.FindAllStringSubmatch(p.Query.SQL, -1) {
+				if strings.HasSuffix(m[1], "_") { // a prefix that is cut off a name
+					continue
+				}
+				found++
+				if !slices.Contains(health.Names(), m[1]) {
+					t.Errorf("%s: %q is not sampled", p.Title, m[1])
+				}
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d series found", found)
 	}
 }

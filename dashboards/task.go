@@ -38,7 +38,7 @@ func taskDashboard() Dashboard {
 				Title: "Cumulative cost against the ceiling", Kind: TimeSeries, Unit: USD, Empty: noSpend, Width: 24,
 				Description: "All that the task cost up to each moment, from before the range too. The ceiling is the limit of its cost at the last alert of it, and unknown until the first threshold is crossed.",
 				Query: query(clickhouse.ViewSpend, `
-SELECT at AS time, sum(usd) OVER (ORDER BY at) AS cost,
+SELECT at, sum(usd) OVER (ORDER BY at) AS cost,
 	(SELECT argMaxOrNull({alerts.limit}, {alerts.time}) / 1e9 FROM {alerts.}
 		WHERE {alerts.task} = `+theTask+` AND {alerts.alertname} = 'TaskCostCeiling') AS ceiling
 FROM (
@@ -46,7 +46,7 @@ FROM (
 	FROM (SELECT greatest({time}, $__fromTime) AS moment, {cost_usd} FROM {.} WHERE {task} = `+theTask+` AND {time} <= $__toTime)
 	GROUP BY at
 )
-ORDER BY time`),
+ORDER BY at`),
 			},
 			{
 				Title: "Cost by model", Kind: Bars, Unit: USD, Empty: noSpend,
@@ -77,7 +77,7 @@ FROM {.} WHERE `+mine+` AND {turns} > 0 GROUP BY 1, 2 ORDER BY 1, 2`),
 				Title: "Context per turn", Kind: TimeSeries, Unit: Tokens, Empty: "no turns",
 				Description: "Tokens sent to models (uncached input, cache reads and cache writes) per turn that ended: it grows with the context. Unknown where no turn ended.",
 				Query: query(clickhouse.ViewSpend, `
-SELECT at AS time, sum(sent) / nullIf(sum(ended), 0) AS tokens
+SELECT at, sum(sent) / nullIf(sum(ended), 0) AS tokens
 FROM (
 	SELECT $__timeInterval({time}) AS at, toFloat64(`+contextTokens+`) AS sent, 0 AS ended FROM {.} WHERE `+mine+`
 	UNION ALL
