@@ -214,6 +214,8 @@ func scopes(t *testing.T, w *witness, s *service) {
 		{write, "DELETE", "/handoffs/k", ""},
 		{ingest, "POST", "/v1/calls", `{}`},
 		{ingest, "PUT", "/v1/runs/run-1", `{}`},
+		{ingest, "POST", "/v1/outcomes", `{}`},
+		{ingest, "POST", "/v1/annotations", `{}`},
 	} {
 		for _, token := range []string{read, write, ingest} {
 			for _, prefix := range []string{"", "/api/v1/chat"} {

@@ -106,10 +106,8 @@ func (s *service) newAlerting(book *pricing.Book, checks []api.Check, log *slog.
 // judgeOf names what tasks are judged by: the ceilings, and the models that they
 // may name.
 func judgeOf(limits *ceiling.Config, book *pricing.Book) string {
-	h := sha256.New()
-	fmt.Fprintln(h, limits.Fingerprint())
-	fmt.Fprintf(h, "%q\n", book.Names()) // a map is printed in order
-	return hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%q", limits.Fingerprint(), book.Names())) // a map is printed in order
+	return hex.EncodeToString(sum[:])
 }
 
 func perMonth(c *ceiling.Config) map[string]usage.Nano {
