@@ -173,8 +173,10 @@ func published(t *testing.T, c clickHouse, calls int) {
 
 // refused are statements that Grafana's account may not run.
 func refused(t *testing.T, c clickHouse) {
-	tables := []string{"events", "samples", "ends", "links", "charges", "activity", "run_summaries", "marks", "heard", "spend_5m", "spend_1h", "chat_facts",
-		"alert_facts", "outcome_facts", "annotation_facts", "health_samples"}
+	tables := []string{
+		"events", "samples", "ends", "links", "charges", "activity", "run_summaries", "marks", "heard", "spend_5m", "spend_1h", "chat_facts",
+		"alert_facts", "outcome_facts", "annotation_facts", "health_samples",
+	}
 	var statements []string
 	for _, table := range tables {
 		statements = append(statements,

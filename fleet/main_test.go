@@ -157,7 +157,7 @@ func quick() Config {
 	c := DefaultConfig()
 	c.Refresh, c.Sweep = 20*time.Millisecond, 20*time.Millisecond
 	c.Ping, c.Lease, c.Silence = 20*time.Millisecond, time.Second, 30*time.Second
-	c.Hold = 0 // but where it is tested
+	c.Hold = 0                      // but where it is tested
 	c.Recent = 365 * 24 * time.Hour // times of tests are made up
 	return c
 }

@@ -333,7 +333,7 @@ func (e *Evaluator) note(of string, err error) {
 			e.blind[of] = time.Now()
 			e.log.Warn("ceilings are not evaluated; what fires goes on firing", "store", of, "error", err)
 		}
-	case err == nil && was:
+	case was:
 		e.log.Info("ceilings are evaluated again", "store", of, "away_seconds", time.Since(since).Seconds())
 		delete(e.blind, of)
 	}
