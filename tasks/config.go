@@ -20,7 +20,7 @@ type Config struct {
 	// pause are loaded by a query that reads all spend; too high: memory.
 	Retain time.Duration
 	// MaxTasks is how many tasks are kept before any is dropped; those within
-	// Retain are kept even then. Default 200 000, about 200 MB.
+	// Retain are kept even then. Default 200 000, about 300 MB.
 	MaxTasks int
 	// Reconcile is how often all totals are compared with those of the ledger.
 	// Default 10 min. Too low: a query that reads all spend, so often; too

@@ -90,20 +90,13 @@ func (r *reader) piece(s *clickhouse.TaskSpend) *piece {
 	return p
 }
 
-// withTurns is a piece, which may be nil, with these turns.
-func (r *reader) withTurns(p *piece, s *clickhouse.TaskTurns) *piece {
-	turns := &Turns{Last: s.Last, LastResult: r.shared(s.LastResult)}
-	for _, x := range s.Results {
-		turns.Count += x.Turns
-		turns.ByResult = append(turns.ByResult, TurnResult{r.shared(x.Result), x.Turns})
+func (r *reader) turns(s *clickhouse.TaskTurns) *Turns {
+	t := &Turns{Last: s.Last, LastResult: r.shared(s.LastResult), ByResult: make([]TurnResult, len(s.Results))}
+	for i, x := range s.Results {
+		t.Count += x.Turns
+		t.ByResult[i] = TurnResult{r.shared(x.Result), x.Turns}
 	}
-	if p == nil {
-		last := bucketOf(s.Last)
-		return &piece{first: last, last: last, turns: turns}
-	}
-	with := *p
-	with.turns = turns
-	return &with
+	return t
 }
 
 func compareAgents(a, b sessionAgent) int {

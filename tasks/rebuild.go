@@ -67,10 +67,9 @@ func (w *Watcher) load(ctx context.Context, split int64, now time.Time) (*book, 
 
 var errTooMany = errors.New("more tasks than are kept without a reason")
 
-// loadMonths reads the pieces of a query month by month, so that no query
-// reads without bound, but for turns of tasks in d. It gives up at more than
-// limit tasks. What changes
-// meanwhile has marks, and is read again.
+// loadMonths reads the pieces of a query month by month, so that no query reads
+// without bound, but turns alone of tasks in d. It gives up at more than limit
+// tasks. What changes meanwhile has marks, and is read again.
 func (w *Watcher) loadMonths(ctx context.Context, q clickhouse.TaskQuery, d *dropped, limit int) (*book, error) {
 	months, err := w.readMonths(ctx)
 	if err != nil {
@@ -120,7 +119,11 @@ func (w *Watcher) pieces(ctx context.Context, b *book, q clickhouse.TaskQuery) (
 	}
 	err = w.ledger.TaskTurns(ctx, q, func(s *clickhouse.TaskTurns) {
 		at := place{s.Task, segment{s.Start.Unix(), s.Day}}
-		out[at] = b.withTurns(out[at], s)
+		if out[at] == nil {
+			last := bucketOf(s.Last)
+			out[at] = &piece{first: last, last: last}
+		}
+		out[at].turns = b.turns(s) // nobody else has the piece yet
 	})
 	return out, err
 }

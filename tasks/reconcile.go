@@ -85,7 +85,7 @@ func (w *Watcher) differing(ctx context.Context, only []string, s *Snapshot, mis
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
 	r, turns := newReader(w.canonical), map[string]*Turns{}
-	err := w.ledger.TaskTurnTotals(ctx, only, func(t *clickhouse.TaskTurns) { turns[t.Task] = r.withTurns(nil, t).turns })
+	err := w.ledger.TaskTurnTotals(ctx, only, func(t *clickhouse.TaskTurns) { turns[t.Task] = r.turns(t) })
 	if err != nil {
 		return nil, err
 	}
