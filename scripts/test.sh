@@ -38,5 +38,5 @@ need prometheus prometheus || echo 'SKIPPED: the test that a real Prometheus scr
 need amtool prometheus-alertmanager || echo "SKIPPED: the check of Alertmanager's routing." >&2
 need prometheus-alertmanager prometheus-alertmanager || echo 'SKIPPED: the tests that deliver to a real Alertmanager.' >&2
 
-# A package takes a minute or two; engines on a busy machine take longer.
-exec "$GO" test $race -shuffle=on -timeout 15m "$@" ./...
+# A package takes a minute or two, e2e five; engines on a busy machine take longer.
+exec "$GO" test $race -shuffle=on -timeout 30m "$@" ./...
