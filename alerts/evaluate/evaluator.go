@@ -129,13 +129,16 @@ func (e *Evaluator) once(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	var read *readError
-	unread := errors.As(err, &read)
-	if !unread {
-		e.note("postgres", err)
-	}
-	if unread || err == nil {
+	var unread *readError
+	switch {
+	case errors.As(err, &unread): // Postgres was asked before, and answered
+		e.note("postgres", nil)
 		e.note("clickhouse", err)
+	case err != nil:
+		e.note("postgres", err) // of ClickHouse nothing is known
+	default:
+		e.note("postgres", nil)
+		e.note("clickhouse", nil)
 	}
 	e.send()
 	if err == nil {

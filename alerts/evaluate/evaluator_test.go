@@ -545,3 +545,17 @@ func TestAChangeThatCannotBeKept(t *testing.T) {
 		}
 	})
 }
+
+// Each store has its own all-clear, whatever the other one does.
+func TestPostgresIsBackWhileClickHouseIsAway(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		r := crossed(w)
+		w.set(func() { w.viewFails, w.paused = errAway, true })
+		pass(20 * time.Second)
+		w.set(func() { w.viewFails = nil })
+		pass(5 * time.Second)
+		if back, away := r.log.lines("level=INFO", "evaluated again", "postgres"), r.log.lines("level=WARN", "clickhouse"); back != 1 || away != 1 {
+			t.Errorf("%d all-clears of Postgres, %d warnings of ClickHouse", back, away)
+		}
+	})
+}
